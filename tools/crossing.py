@@ -83,7 +83,8 @@ def present():
     parts = {"image": [read], "constants": constants(layout) + constants(crossing),
              **dict(enumerations(rank + crossing)), **dict(structures(crossing)),
              "struct CanonStatus": of_calls["struct CanonStatus"], "hold": hold_frame()}
-    return parts, of_calls["struct MpiCalls"]
+    # Whatever its kind, a real handle is one word.
+    return parts, [re.sub(r"\bReal[A-Z]\w+", "u64", call) for call in of_calls["struct MpiCalls"]]
 
 
 def text_of(number, parts, calls):

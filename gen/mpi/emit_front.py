@@ -120,23 +120,24 @@ class Body:
 
     def handle(self, param):
         name, kind = param.name, f"mpi::k{api.HANDLE_KINDS[param.kind]}"
+        slot = f"mpi::{api.HANDLE_KINDS[param.kind]}Slot"
         if param.array:
             self.handle_array(param, kind)
         elif not param.pointer:
-            self.before.append(f"Slot* {name}_slot = handle_in<{kind}>({name});")
+            self.before.append(f"{slot}* {name}_slot = handle_in<{kind}>({name});")
             self.args.append(f"{name}_slot")
         elif param.inout or not param.out:
-            self.before.append(f"Slot* {name}_slot = handle_in<{kind}>(*{name});")
+            self.before.append(f"{slot}* {name}_slot = handle_in<{kind}>(*{name});")
             self.args.append(f"&{name}_slot")
             self.always.append(f"*{name} = handle_out<{kind}>({name}_slot);")
         else:
-            self.before.append(f"Slot* {name}_slot = nullptr;")
+            self.before.append(f"{slot}* {name}_slot = nullptr;")
             self.args.append(f"&{name}_slot")
             nulls = api.load("annotations.toml")["null_in_error"]["functions"]
             may_look = param.kind in ("COMMUNICATOR", "DATATYPE")
             if may_look and api.matches(self.function.stem, nulls):
                 self.failure.append(f"  *{name} = handle_out<{kind}>({name}_slot ? {name}_slot "
-                                    f": mpi::null_of({kind}));")
+                                    f": mpi::null_of<{kind}>());")
             self.success.append(f"*{name} = handle_out<{kind}>({name}_slot);")
 
     def handle_array(self, param, kind):
@@ -180,7 +181,7 @@ class Body:
 
 def scope(function, notes):
     if function.stem in notes["error_scope"]:
-        return f"mpi::null_of(mpi::k{notes['error_scope'][function.stem]})"
+        return f"mpi::null_of<mpi::k{notes['error_scope'][function.stem]}>()"
     name = function.scope_slot()
     return f"{name}_slot" if name else "nullptr"
 

@@ -15,6 +15,7 @@ import cpp  # noqa: E402
 from outputs import main  # noqa: E402
 
 OUTPUTS = {
+    "runtime/halves/handles.gen.h": ("emit_calls", "emit_handles", ()),
     "runtime/halves/mpi_calls.gen.h": ("emit_calls", "emit", ()),
     "runtime/mpi/core.gen.h": ("emit_core", "emit", ()),
     "runtime/mpi/handles/calls.gen.h": ("emit_core", "emit_calls", ()),

@@ -9,17 +9,18 @@
 
 namespace fermata::backend {
 
-inline u64 g_completed = 0;  // their handle; 0: this MPI has no such thing
+inline RealRequest g_completed{};  // their handle; 0: this MPI has no such thing
 
 /// Two sends to nobody are complete at once; they show the handle if they share it while both are
 /// alive. Called once, after MPI_Init.
 inline void find_completed() {
-  const u64 byte = canonical(MPI_BYTE), self = canonical(MPI_COMM_SELF);
-  u64 requests[2] = {0, 0};
-  for (u64& request : requests)
+  const RealDatatype byte = canonical<mpi::kDatatype>(MPI_BYTE);
+  const RealComm self = canonical<mpi::kComm>(MPI_COMM_SELF);
+  RealRequest requests[2] = {};
+  for (RealRequest& request : requests)
     if (Isend(nullptr, 0, byte, abi::kProcNull, 0, self, &request) != 0) return;
   if (requests[0] == requests[1]) g_completed = requests[0];
-  for (u64& request : requests) (void)Wait(&request, nullptr);
+  for (RealRequest& request : requests) (void)Wait(&request, nullptr);
 }
 
 /// Completes the sends that have come with their handle since the last time. It carries no state,
@@ -31,7 +32,7 @@ class CompletedRequests {
   }
   void complete() {
     MPI_Request requests[kMany];
-    for (int i = 0; i < count_; i++) requests[i] = native<MPI_Request>(g_completed);
+    for (int i = 0; i < count_; i++) requests[i] = native(g_completed);
     (void)MPI_Waitall(count_, requests, MPI_STATUSES_IGNORE);
     count_ = 0;
   }
@@ -42,12 +43,12 @@ class CompletedRequests {
 };
 inline CompletedRequests g_completed_all;
 
-inline int isend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm,
-                 u64* request) {
+inline int isend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm, RealRequest* request) {
   const int error = Isend(buf, count, datatype, dest, tag, comm, request);
   if (error != 0 || *request != g_completed) return error;
   g_completed_all.add();
-  *request = 0;
+  *request = {};
   return 0;
 }
 

@@ -44,29 +44,30 @@ inline bool checkpoint_pending() {
   return done(outcome);
 }
 
-[[gnu::always_inline]] inline int look_at(u64* request, int* done, CanonStatus* status, bool once) {
+[[gnu::always_inline]] inline int look_at(RealRequest* request, int* done, CanonStatus* status,
+                                          bool once) {
   MPI_Status native_status;
   native_status.MPI_ERROR = MPI_SUCCESS;
   if (status) native_status.MPI_SOURCE = rank_in(status->source);
-  MPI_Request real = native<MPI_Request>(*request);
+  MPI_Request real = native(*request);
   *done = 0;
   const int outcome = poll_request(&real, done, status ? &native_status : MPI_STATUS_IGNORE, once);
-  *request = canonical(real);
+  *request = canonical<mpi::kRequest>(real);
   if (FERMATA_UNLIKELY(!*done && outcome == MPI_SUCCESS)) return 0;
   return finish(outcome, native_status, status);
 }
-inline int wait(u64* request, int* done, CanonStatus* status) {
+inline int wait(RealRequest* request, int* done, CanonStatus* status) {
   return look_at(request, done, status, false);
 }
-inline int test(u64* request, int* done, CanonStatus* status) {
+inline int test(RealRequest* request, int* done, CanonStatus* status) {
   return look_at(request, done, status, true);
 }
 
 /// MPI_Testsome, `once` or until something has finished or a checkpoint is pending. *outcount: 0 if
 /// nothing has. Only the statuses of what has are handed over.
-[[gnu::always_inline]] inline int look_for_some(int count, u64* requests, int* outcount,
+[[gnu::always_inline]] inline int look_for_some(int count, RealRequest* requests, int* outcount,
                                                 int* indices, CanonStatus* statuses, bool once) {
-  HandleArray<MPI_Request> reals(requests, count);
+  HandleArray<mpi::kRequest> reals(requests, count);
   Scratch<MPI_Status> native_statuses(count);
   MPI_Status* const room = native_statuses.data();
   for (int i = 0; i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
@@ -83,22 +84,22 @@ inline int test(u64* request, int* done, CanonStatus* status) {
   }
   return done(outcome);
 }
-inline int test_some(int count, u64* requests, int* outcount, int* indices,
+inline int test_some(int count, RealRequest* requests, int* outcount, int* indices,
                      CanonStatus* statuses) {
   return look_for_some(count, requests, outcount, indices, statuses, true);
 }
-inline int wait_some(int count, u64* requests, int* outcount, int* indices,
+inline int wait_some(int count, RealRequest* requests, int* outcount, int* indices,
                      CanonStatus* statuses) {
   return look_for_some(count, requests, outcount, indices, statuses, false);
 }
 
-inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
-                   CanonStatus* status, u64* left) {
+inline int receive(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+                   CanonStatus* status, RealRequest* left) {
   MPI_Request real;
   const int native_source = rank_in(source);
-  *left = 0;
-  int outcome = MPI_Irecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), native_source,
-                          tag_in(tag), native<MPI_Comm>(comm), &real);
+  *left = {};
+  int outcome = MPI_Irecv(as_buffer(buf), count, native(datatype), native_source, tag_in(tag),
+                          native(comm), &real);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   MPI_Status native_status;
   native_status.MPI_ERROR = MPI_SUCCESS;
@@ -106,16 +107,16 @@ inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 
   int done = 0;
   outcome = poll_request(&real, &done, status ? &native_status : MPI_STATUS_IGNORE);
   if (FERMATA_UNLIKELY(!done && outcome == MPI_SUCCESS)) {
-    *left = canonical(real);
+    *left = canonical<mpi::kRequest>(real);
     return 0;
   }
   return finish(outcome, native_status, status);
 }
 
 /// MPI_Testall, `once` or until all have finished or a checkpoint is pending.
-[[gnu::always_inline]] inline int look_for_all(int count, u64* requests, int* all_done,
+[[gnu::always_inline]] inline int look_for_all(int count, RealRequest* requests, int* all_done,
                                                CanonStatus* statuses, bool once) {
-  HandleArray<MPI_Request> reals(requests, count);
+  HandleArray<mpi::kRequest> reals(requests, count);
   Scratch<MPI_Status> native_statuses(statuses ? count : 0);
   MPI_Status* const room = native_statuses.data();
   for (int i = 0; statuses && i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
@@ -135,10 +136,10 @@ inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 
   for (int i = 0; statuses && i < count; i++) status_out(room[i], statuses[i]);
   return failed(outcome);
 }
-inline int test_all(int count, u64* requests, int* all_done, CanonStatus* statuses) {
+inline int test_all(int count, RealRequest* requests, int* all_done, CanonStatus* statuses) {
   return look_for_all(count, requests, all_done, statuses, true);
 }
-inline int wait_all(int count, u64* requests, int* all_done, CanonStatus* statuses) {
+inline int wait_all(int count, RealRequest* requests, int* all_done, CanonStatus* statuses) {
   return look_for_all(count, requests, all_done, statuses, false);
 }
 

@@ -38,13 +38,14 @@ namespace fermata::front {
 
 using mpi::Kind;
 using mpi::Slot;
+using mpi::SlotOf;
 
 // The application's array of requests, which is read and written in place, one at a time.
 class RequestList {
  public:
   explicit RequestList(void* handles) : handles_(handles) {}
-  Slot* get(i32 i) const;
-  void put(i32 i, Slot* request) const;
+  mpi::RequestSlot* get(i32 i) const;
+  void put(i32 i, mpi::RequestSlot* request) const;
 
  private:
   void* handles_;
@@ -89,11 +90,15 @@ void for_each_predefined(PredefinedVisitor visit, void* context);
 // The Slot* of a predefined object as the application must see it. The core returns predefined
 // objects to the application through this (slot_at() is also understood, at a small cost).
 Slot* predefined(Kind kind, u32 canonical);
+template <Kind kind>
+SlotOf<kind>* predefined(u32 canonical) {
+  return mpi::slot_as<kind>(predefined(kind, canonical));
+}
 
 // Applications' callbacks. `fn` is what the application passed to the constructor; `object` is
 // turned into the application's handle. Return values of copy and delete callbacks are the
 // application's own codes: 0 is success, anything else goes back through the failing call.
-void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype);
+void call_user_op(void* fn, void* in, void* inout, int* len, mpi::DatatypeSlot* datatype);
 int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
                           mpi::AttributeValue& in, mpi::AttributeValue* out, int* flag);
 int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
@@ -118,7 +123,7 @@ int call_grequest_free(void* fn, void* extra);
 int call_grequest_cancel(void* fn, void* extra, int complete);
 
 // Lengths of the type arrays of Alltoallw (peers) and of its neighbourhood form (degrees).
-void peer_counts(Slot* comm, int* sends, int* receives);
-void degree_counts(Slot* comm, int* sends, int* receives);
+void peer_counts(mpi::CommSlot* comm, int* sends, int* receives);
+void degree_counts(mpi::CommSlot* comm, int* sends, int* receives);
 
 }  // namespace fermata::front

@@ -62,7 +62,8 @@ inline int foreign_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void
 inline int foreign_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
                                mpi::AttributeValue& value, void* extra);
 
-FERMATA_CALLBACK void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype) {
+FERMATA_CALLBACK void call_user_op(void* fn, void* in, void* inout, int* len,
+                                   mpi::DatatypeSlot* datatype) {
   App<mpi::kDatatype> handle = handle_out<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(language_of(fn) == kCxxFunction)) {
     cxx_call_op(g_cxx_call_op, function_of<void*>(fn), in, inout, len, handle);
@@ -83,8 +84,8 @@ inline int copy_attr(void* fn, Slot* object, int keyval, void* extra, mpi::Attri
   using Copy = int (*)(App<kind>, int, void*, void*, void*, int*);
   void* const value = in.seen_by_c();
   void* copy = nullptr;
-  const int code =
-      reinterpret_cast<Copy>(fn)(handle_out<kind>(object), keyval, extra, value, &copy, flag);
+  const int code = reinterpret_cast<Copy>(fn)(handle_out<kind>(mpi::slot_as<kind>(object)), keyval,
+                                              extra, value, &copy, flag);
   // The address of an integer, handed through, means the integer: the original may go away.
   *out = copy == value ? in : mpi::AttributeValue{copy, 0};
   return code;
@@ -94,14 +95,14 @@ template <Kind kind>
 inline int delete_attr(void* fn, Slot* object, int keyval, mpi::AttributeValue& value,
                        void* extra) {
   using Delete = int (*)(App<kind>, int, void*, void*);
-  return reinterpret_cast<Delete>(fn)(handle_out<kind>(object), keyval,
+  return reinterpret_cast<Delete>(fn)(handle_out<kind>(mpi::slot_as<kind>(object)), keyval,
                                       value.seen_by_c(), extra);
 }
 
 template <Kind kind>
 inline void errhandler(void* fn, Slot* object, int* code) {
   using Handler = void (*)(App<kind>*, int*, ...);
-  App<kind> handle = handle_out<kind>(object);
+  App<kind> handle = handle_out<kind>(mpi::slot_as<kind>(object));
   if (FERMATA_UNLIKELY(language_of(fn) == kFortranFunction)) {
     int integer = to_integer<kind>(handle);
     function_of<void (*)(int*, int*, ...)>(fn)(&integer, code);
@@ -180,7 +181,7 @@ FERMATA_CALLBACK int call_grequest_cancel(void* fn, void* extra, int complete) {
 }
 
 // Neighbourhood calls size their arrays by degree, the others by the (remote) group.
-FERMATA_CALLBACK void peer_counts(Slot* comm, int* sends, int* receives) {
+FERMATA_CALLBACK void peer_counts(mpi::CommSlot* comm, int* sends, int* receives) {
   int inter = 0, size = 0;
   core::Comm_test_inter(comm, &inter);
   if (inter) {
@@ -191,7 +192,7 @@ FERMATA_CALLBACK void peer_counts(Slot* comm, int* sends, int* receives) {
   *sends = *receives = size;
 }
 
-FERMATA_CALLBACK void degree_counts(Slot* comm, int* sends, int* receives) {
+FERMATA_CALLBACK void degree_counts(mpi::CommSlot* comm, int* sends, int* receives) {
   int topology = 0, weighted = 0, rank = 0, count = 0;
   core::Topo_test(comm, &topology);
   *sends = *receives = 0;
@@ -208,7 +209,7 @@ FERMATA_CALLBACK void degree_counts(Slot* comm, int* sends, int* receives) {
 }
 
 // The integers of a subarray or darray hold constants whose values differ between ABIs.
-inline void contents_out(Slot* datatype, int max_integers, int* integers) {
+inline void contents_out(mpi::DatatypeSlot* datatype, int max_integers, int* integers) {
   int count = 0, addresses = 0, types = 0, combiner = 0;
   if (core::Type_get_envelope(datatype, &count, &addresses, &types, &combiner) != 0) return;
   if (count > max_integers) return;

@@ -20,7 +20,7 @@ inline constexpr int kNoValue = -32000;
 inline const void* in_place() { return reinterpret_cast<const void*>(abi::kInPlace); }
 
 inline void make_predefined(Slot* slot, Kind kind, u32 canonical) {
-  *slot = Slot{0, canonical, kind, mpi::kSlotLive | mpi::kSlotPredefined, nullptr, 0};
+  *slot = Slot{0, canonical, kind, mpi::kSlotLive | mpi::kSlotPredefined, nullptr, {}};
 }
 
 }  // namespace fermata::front

@@ -11,9 +11,9 @@
 
 namespace fermata::front {
 
-// True where an application's handle array already is an array of Slot*.
+// True where an application's handle array already is an array of slots.
 template <Kind kind>
-inline constexpr bool kSlotHandles = __is_same(App<kind>, Slot*);
+inline constexpr bool kSlotHandles = __is_same(App<kind>, SlotOf<kind>*);
 
 template <Kind kind>
 class HandlesIn {
@@ -27,11 +27,11 @@ class HandlesIn {
       data_ = scratch_.data();
     }
   }
-  Slot* const* data() const { return data_; }
+  SlotOf<kind>* const* data() const { return data_; }
 
  private:
-  Scratch<Slot*, kSlotHandles<kind> ? 1 : 64> scratch_;
-  Slot* const* data_ = nullptr;
+  Scratch<SlotOf<kind>*, kSlotHandles<kind> ? 1 : 64> scratch_;
+  SlotOf<kind>* const* data_ = nullptr;
 };
 
 template <Kind kind>
@@ -40,7 +40,7 @@ class HandlesOut {
   HandlesOut(App<kind>* handles, i64 count) : scratch_(count), handles_(handles), count_(count) {
     for (i64 i = 0; i < count; i++) scratch_[i] = nullptr;
   }
-  Slot** data() { return scratch_.data(); }
+  SlotOf<kind>** data() { return scratch_.data(); }
   void finish() {
     for (i64 i = 0; i < count_; i++) {
       if (scratch_[i] != nullptr) handles_[i] = handle_out<kind>(scratch_[i]);
@@ -48,7 +48,7 @@ class HandlesOut {
   }
 
  private:
-  Scratch<Slot*> scratch_;
+  Scratch<SlotOf<kind>*> scratch_;
   App<kind>* handles_;
   i64 count_;
 };
@@ -66,10 +66,10 @@ class StatusOut {
   AppStatus* status_;
 };
 
-FERMATA_CALLBACK Slot* RequestList::get(i32 i) const {
+FERMATA_CALLBACK mpi::RequestSlot* RequestList::get(i32 i) const {
   return handle_in<mpi::kRequest>(static_cast<App<mpi::kRequest>*>(handles_)[i]);
 }
-FERMATA_CALLBACK void RequestList::put(i32 i, Slot* request) const {
+FERMATA_CALLBACK void RequestList::put(i32 i, mpi::RequestSlot* request) const {
   static_cast<App<mpi::kRequest>*>(handles_)[i] = handle_out<mpi::kRequest>(request);
 }
 FERMATA_CALLBACK StatusList::StatusList(void* statuses)

@@ -19,7 +19,7 @@ FERMATA_EXPORT decltype(PMPI_Abi_get_fortran_booleans) MPI_Abi_get_fortran_boole
     __attribute__((weak, alias("PMPI_Abi_get_fortran_booleans")));
 
 FERMATA_EXPORT int PMPI_Abi_get_fortran_info(App<mpi::kInfo>* info) {
-  Slot* info_slot = nullptr;
+  mpi::InfoSlot* info_slot = nullptr;
   if (FERMATA_UNLIKELY(!info))
     return core::raise(nullptr, abi::kErrArg, "MPI_Abi_get_fortran_info");
   const int error = core::Abi_get_fortran_info(&info_slot);
@@ -31,7 +31,7 @@ FERMATA_EXPORT decltype(PMPI_Abi_get_fortran_info) MPI_Abi_get_fortran_info
     __attribute__((weak, alias("PMPI_Abi_get_fortran_info")));
 
 FERMATA_EXPORT int PMPI_Abi_get_info(App<mpi::kInfo>* info) {
-  Slot* info_slot = nullptr;
+  mpi::InfoSlot* info_slot = nullptr;
   if (FERMATA_UNLIKELY(!info))
     return core::raise(nullptr, abi::kErrArg, "MPI_Abi_get_info");
   const int error = core::Abi_get_info(&info_slot);
@@ -70,7 +70,7 @@ FERMATA_EXPORT decltype(PMPI_Abi_set_fortran_info) MPI_Abi_set_fortran_info
     __attribute__((weak, alias("PMPI_Abi_set_fortran_info")));
 
 FERMATA_EXPORT int PMPI_Abort(App<mpi::kComm> comm, int errorcode) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Abort(comm_slot, errorcode);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Abort");
   return 0;
@@ -82,10 +82,10 @@ FERMATA_EXPORT int PMPI_Accumulate(const void* origin_addr, int origin_count,
                                    i64 target_disp, int target_count,
                                    App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                    App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Accumulate(origin_addr, origin_count, origin_datatype_slot,
                                      rank_in(target_rank), target_disp, target_count,
                                      target_datatype_slot, op_slot, win_slot);
@@ -100,10 +100,10 @@ FERMATA_EXPORT int PMPI_Accumulate_c(const void* origin_addr, i64 origin_count,
                                      i64 target_disp, i64 target_count,
                                      App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                      App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Accumulate_c(origin_addr, origin_count, origin_datatype_slot,
                                        rank_in(target_rank), target_disp, target_count,
                                        target_datatype_slot, op_slot, win_slot);
@@ -146,9 +146,9 @@ FERMATA_EXPORT decltype(PMPI_Add_error_string) MPI_Add_error_string
 FERMATA_EXPORT int PMPI_Allgather(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                   void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                   App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Allgather(buffer_in(sendbuf), sendcount, sendtype_slot,
                                     buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Allgather");
@@ -160,9 +160,9 @@ FERMATA_EXPORT decltype(PMPI_Allgather) MPI_Allgather
 FERMATA_EXPORT int PMPI_Allgather_c(const void* sendbuf, i64 sendcount,
                                     App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                     App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Allgather_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                       buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Allgather_c");
@@ -175,11 +175,11 @@ FERMATA_EXPORT int PMPI_Allgather_init(const void* sendbuf, int sendcount,
                                        App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                        App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                        App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Allgather_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                          buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                          info_slot, &request_slot);
@@ -194,11 +194,11 @@ FERMATA_EXPORT int PMPI_Allgather_init_c(const void* sendbuf, i64 sendcount,
                                          App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                          App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                          App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Allgather_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                            buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                            info_slot, &request_slot);
@@ -212,9 +212,9 @@ FERMATA_EXPORT decltype(PMPI_Allgather_init_c) MPI_Allgather_init_c
 FERMATA_EXPORT int PMPI_Allgatherv(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                    void* recvbuf, const int* recvcounts, const int* displs,
                                    App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Allgatherv(buffer_in(sendbuf), sendcount, sendtype_slot,
                                      buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                      comm_slot);
@@ -228,9 +228,9 @@ FERMATA_EXPORT int PMPI_Allgatherv_c(const void* sendbuf, i64 sendcount,
                                      App<mpi::kDatatype> sendtype, void* recvbuf,
                                      const i64* recvcounts, const i64* displs,
                                      App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Allgatherv_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                        buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                        comm_slot);
@@ -245,11 +245,11 @@ FERMATA_EXPORT int PMPI_Allgatherv_init(const void* sendbuf, int sendcount,
                                         const int* recvcounts, const int* displs,
                                         App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                         App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Allgatherv_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                           buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                           comm_slot, info_slot, &request_slot);
@@ -265,11 +265,11 @@ FERMATA_EXPORT int PMPI_Allgatherv_init_c(const void* sendbuf, i64 sendcount,
                                           const i64* recvcounts, const i64* displs,
                                           App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                           App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Allgatherv_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                             buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                             comm_slot, info_slot, &request_slot);
@@ -281,7 +281,7 @@ FERMATA_EXPORT decltype(PMPI_Allgatherv_init_c) MPI_Allgatherv_init_c
     __attribute__((weak, alias("PMPI_Allgatherv_init_c")));
 
 FERMATA_EXPORT int PMPI_Alloc_mem(i64 size, App<mpi::kInfo> info, void* baseptr) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Alloc_mem(size, info_slot, baseptr);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Alloc_mem");
   return 0;
@@ -292,9 +292,9 @@ FERMATA_EXPORT decltype(PMPI_Alloc_mem) MPI_Alloc_mem
 FERMATA_EXPORT int PMPI_Allreduce(const void* sendbuf, void* recvbuf, int count,
                                   App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                   App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Allreduce(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                     op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Allreduce");
@@ -306,9 +306,9 @@ FERMATA_EXPORT decltype(PMPI_Allreduce) MPI_Allreduce
 FERMATA_EXPORT int PMPI_Allreduce_c(const void* sendbuf, void* recvbuf, i64 count,
                                     App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                     App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Allreduce_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                       op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Allreduce_c");
@@ -321,11 +321,11 @@ FERMATA_EXPORT int PMPI_Allreduce_init(const void* sendbuf, void* recvbuf, int c
                                        App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                        App<mpi::kComm> comm, App<mpi::kInfo> info,
                                        App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Allreduce_init(buffer_in(sendbuf), buffer_in(recvbuf), count,
                                          datatype_slot, op_slot, comm_slot, info_slot,
                                          &request_slot);
@@ -340,11 +340,11 @@ FERMATA_EXPORT int PMPI_Allreduce_init_c(const void* sendbuf, void* recvbuf, i64
                                          App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                          App<mpi::kComm> comm, App<mpi::kInfo> info,
                                          App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Allreduce_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count,
                                            datatype_slot, op_slot, comm_slot, info_slot,
                                            &request_slot);
@@ -358,9 +358,9 @@ FERMATA_EXPORT decltype(PMPI_Allreduce_init_c) MPI_Allreduce_init_c
 FERMATA_EXPORT int PMPI_Alltoall(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                  void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                  App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Alltoall(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                    recvcount, recvtype_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Alltoall");
@@ -371,9 +371,9 @@ FERMATA_EXPORT decltype(PMPI_Alltoall) MPI_Alltoall __attribute__((weak, alias("
 FERMATA_EXPORT int PMPI_Alltoall_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype,
                                    void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                    App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Alltoall_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                      buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Alltoall_c");
@@ -386,11 +386,11 @@ FERMATA_EXPORT int PMPI_Alltoall_init(const void* sendbuf, int sendcount,
                                       App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                       App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                       App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Alltoall_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                         buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                         info_slot, &request_slot);
@@ -405,11 +405,11 @@ FERMATA_EXPORT int PMPI_Alltoall_init_c(const void* sendbuf, i64 sendcount,
                                         App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                         App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                         App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Alltoall_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                           buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                           info_slot, &request_slot);
@@ -424,9 +424,9 @@ FERMATA_EXPORT int PMPI_Alltoallv(const void* sendbuf, const int* sendcounts, co
                                   App<mpi::kDatatype> sendtype, void* recvbuf,
                                   const int* recvcounts, const int* rdispls,
                                   App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Alltoallv(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                     buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                     comm_slot);
@@ -440,9 +440,9 @@ FERMATA_EXPORT int PMPI_Alltoallv_c(const void* sendbuf, const i64* sendcounts, 
                                     App<mpi::kDatatype> sendtype, void* recvbuf,
                                     const i64* recvcounts, const i64* rdispls,
                                     App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Alltoallv_c(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                       buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                       comm_slot);
@@ -457,11 +457,11 @@ FERMATA_EXPORT int PMPI_Alltoallv_init(const void* sendbuf, const int* sendcount
                                        void* recvbuf, const int* recvcounts, const int* rdispls,
                                        App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                        App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Alltoallv_init(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                          buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                          comm_slot, info_slot, &request_slot);
@@ -477,11 +477,11 @@ FERMATA_EXPORT int PMPI_Alltoallv_init_c(const void* sendbuf, const i64* sendcou
                                          void* recvbuf, const i64* recvcounts, const i64* rdispls,
                                          App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                          App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Alltoallv_init_c(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                            buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                            comm_slot, info_slot, &request_slot);
@@ -501,7 +501,7 @@ FERMATA_EXPORT int PMPI_Alltoallw(const void* sendbuf, const int* sendcounts, co
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Alltoallw(buffer_in(sendbuf), sendcounts, sdispls, sendtypes_slots.data(),
                                     buffer_in(recvbuf), recvcounts, rdispls,
                                     recvtypes == sendtypes ? sendtypes_slots.data()
@@ -521,7 +521,7 @@ FERMATA_EXPORT int PMPI_Alltoallw_c(const void* sendbuf, const i64* sendcounts, 
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Alltoallw_c(buffer_in(sendbuf), sendcounts, sdispls,
                                       sendtypes_slots.data(), buffer_in(recvbuf), recvcounts,
                                       rdispls,
@@ -543,9 +543,9 @@ FERMATA_EXPORT int PMPI_Alltoallw_init(const void* sendbuf, const int* sendcount
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Alltoallw_init(buffer_in(sendbuf), sendcounts, sdispls,
                                          sendtypes_slots.data(), buffer_in(recvbuf), recvcounts,
                                          rdispls,
@@ -569,9 +569,9 @@ FERMATA_EXPORT int PMPI_Alltoallw_init_c(const void* sendbuf, const i64* sendcou
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Alltoallw_init_c(buffer_in(sendbuf), sendcounts, sdispls,
                                            sendtypes_slots.data(), buffer_in(recvbuf), recvcounts,
                                            rdispls,
@@ -586,7 +586,7 @@ FERMATA_EXPORT decltype(PMPI_Alltoallw_init_c) MPI_Alltoallw_init_c
     __attribute__((weak, alias("PMPI_Alltoallw_init_c")));
 
 FERMATA_EXPORT int PMPI_Attr_delete(App<mpi::kComm> comm, int keyval) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_delete_attr(comm_slot, keyval_in(keyval));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Attr_delete");
   return 0;
@@ -595,7 +595,7 @@ FERMATA_EXPORT decltype(PMPI_Attr_delete) MPI_Attr_delete
     __attribute__((weak, alias("PMPI_Attr_delete")));
 
 FERMATA_EXPORT int PMPI_Attr_get(App<mpi::kComm> comm, int keyval, void* attribute_val, int* flag) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Attr_get");
   const int error = core::Comm_get_attr(comm_slot, keyval_in(keyval), attribute_val, flag);
@@ -605,7 +605,7 @@ FERMATA_EXPORT int PMPI_Attr_get(App<mpi::kComm> comm, int keyval, void* attribu
 FERMATA_EXPORT decltype(PMPI_Attr_get) MPI_Attr_get __attribute__((weak, alias("PMPI_Attr_get")));
 
 FERMATA_EXPORT int PMPI_Attr_put(App<mpi::kComm> comm, int keyval, void* attribute_val) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_set_attr(comm_slot, keyval_in(keyval), attribute_val);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Attr_put");
   return 0;
@@ -613,7 +613,7 @@ FERMATA_EXPORT int PMPI_Attr_put(App<mpi::kComm> comm, int keyval, void* attribu
 FERMATA_EXPORT decltype(PMPI_Attr_put) MPI_Attr_put __attribute__((weak, alias("PMPI_Attr_put")));
 
 FERMATA_EXPORT int PMPI_Barrier(App<mpi::kComm> comm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Barrier(comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Barrier");
   return 0;
@@ -622,9 +622,9 @@ FERMATA_EXPORT decltype(PMPI_Barrier) MPI_Barrier __attribute__((weak, alias("PM
 
 FERMATA_EXPORT int PMPI_Barrier_init(App<mpi::kComm> comm, App<mpi::kInfo> info,
                                      App<mpi::kRequest>* request) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Barrier_init(comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Barrier_init");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -635,8 +635,8 @@ FERMATA_EXPORT decltype(PMPI_Barrier_init) MPI_Barrier_init
 
 FERMATA_EXPORT int PMPI_Bcast(void* buffer, int count, App<mpi::kDatatype> datatype, int root,
                               App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Bcast(buffer_in(buffer), count, datatype_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bcast");
   return 0;
@@ -645,8 +645,8 @@ FERMATA_EXPORT decltype(PMPI_Bcast) MPI_Bcast __attribute__((weak, alias("PMPI_B
 
 FERMATA_EXPORT int PMPI_Bcast_c(void* buffer, i64 count, App<mpi::kDatatype> datatype, int root,
                                 App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Bcast_c(buffer_in(buffer), count, datatype_slot, rank_in(root),
                                   comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bcast_c");
@@ -657,10 +657,10 @@ FERMATA_EXPORT decltype(PMPI_Bcast_c) MPI_Bcast_c __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Bcast_init(void* buffer, int count, App<mpi::kDatatype> datatype, int root,
                                    App<mpi::kComm> comm, App<mpi::kInfo> info,
                                    App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Bcast_init(buffer_in(buffer), count, datatype_slot, rank_in(root),
                                      comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bcast_init");
@@ -673,10 +673,10 @@ FERMATA_EXPORT decltype(PMPI_Bcast_init) MPI_Bcast_init
 FERMATA_EXPORT int PMPI_Bcast_init_c(void* buffer, i64 count, App<mpi::kDatatype> datatype,
                                      int root, App<mpi::kComm> comm, App<mpi::kInfo> info,
                                      App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Bcast_init_c(buffer_in(buffer), count, datatype_slot, rank_in(root),
                                        comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bcast_init_c");
@@ -688,8 +688,8 @@ FERMATA_EXPORT decltype(PMPI_Bcast_init_c) MPI_Bcast_init_c
 
 FERMATA_EXPORT int PMPI_Bsend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                               int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Bsend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bsend");
   return 0;
@@ -698,8 +698,8 @@ FERMATA_EXPORT decltype(PMPI_Bsend) MPI_Bsend __attribute__((weak, alias("PMPI_B
 
 FERMATA_EXPORT int PMPI_Bsend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                 int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Bsend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bsend_c");
   return 0;
@@ -709,9 +709,9 @@ FERMATA_EXPORT decltype(PMPI_Bsend_c) MPI_Bsend_c __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Bsend_init(const void* buf, int count, App<mpi::kDatatype> datatype,
                                    int dest, int tag, App<mpi::kComm> comm,
                                    App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Bsend_init(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                      comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bsend_init");
@@ -724,9 +724,9 @@ FERMATA_EXPORT decltype(PMPI_Bsend_init) MPI_Bsend_init
 FERMATA_EXPORT int PMPI_Bsend_init_c(const void* buf, i64 count, App<mpi::kDatatype> datatype,
                                      int dest, int tag, App<mpi::kComm> comm,
                                      App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Bsend_init_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                        comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Bsend_init_c");
@@ -783,7 +783,7 @@ FERMATA_EXPORT decltype(PMPI_Buffer_flush) MPI_Buffer_flush
     __attribute__((weak, alias("PMPI_Buffer_flush")));
 
 FERMATA_EXPORT int PMPI_Buffer_iflush(App<mpi::kRequest>* request) {
-  Slot* request_slot = nullptr;
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Buffer_iflush(&request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Buffer_iflush");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -793,7 +793,7 @@ FERMATA_EXPORT decltype(PMPI_Buffer_iflush) MPI_Buffer_iflush
     __attribute__((weak, alias("PMPI_Buffer_iflush")));
 
 FERMATA_EXPORT int PMPI_Cancel(App<mpi::kRequest>* request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(*request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(*request);
   const int error = core::Cancel(&request_slot);
   *request = handle_out<mpi::kRequest>(request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Cancel");
@@ -802,7 +802,7 @@ FERMATA_EXPORT int PMPI_Cancel(App<mpi::kRequest>* request) {
 FERMATA_EXPORT decltype(PMPI_Cancel) MPI_Cancel __attribute__((weak, alias("PMPI_Cancel")));
 
 FERMATA_EXPORT int PMPI_Cart_coords(App<mpi::kComm> comm, int rank, int maxdims, int* coords) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Cart_coords(comm_slot, rank_in(rank), maxdims, coords);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Cart_coords");
   return 0;
@@ -812,14 +812,15 @@ FERMATA_EXPORT decltype(PMPI_Cart_coords) MPI_Cart_coords
 
 FERMATA_EXPORT int PMPI_Cart_create(App<mpi::kComm> comm_old, int ndims, const int* dims,
                                     const int* periods, int reorder, App<mpi::kComm>* comm_cart) {
-  Slot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
-  Slot* comm_cart_slot = nullptr;
+  mpi::CommSlot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
+  mpi::CommSlot* comm_cart_slot = nullptr;
   if (FERMATA_UNLIKELY(!comm_cart))
     return core::raise(comm_old_slot, abi::kErrArg, "MPI_Cart_create");
   const int error = core::Cart_create(comm_old_slot, ndims, dims, periods, reorder,
                                       &comm_cart_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *comm_cart = handle_out<mpi::kComm>(comm_cart_slot ? comm_cart_slot : mpi::null_of(mpi::kComm));
+    *comm_cart = handle_out<mpi::kComm>(comm_cart_slot ? comm_cart_slot
+                                        : mpi::null_of<mpi::kComm>());
     return core::raise(comm_old_slot, error, "MPI_Cart_create");
   }
   *comm_cart = handle_out<mpi::kComm>(comm_cart_slot);
@@ -830,7 +831,7 @@ FERMATA_EXPORT decltype(PMPI_Cart_create) MPI_Cart_create
 
 FERMATA_EXPORT int PMPI_Cart_get(App<mpi::kComm> comm, int maxdims, int* dims, int* periods,
                                  int* coords) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Cart_get(comm_slot, maxdims, dims, periods, coords);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Cart_get");
   return 0;
@@ -839,7 +840,7 @@ FERMATA_EXPORT decltype(PMPI_Cart_get) MPI_Cart_get __attribute__((weak, alias("
 
 FERMATA_EXPORT int PMPI_Cart_map(App<mpi::kComm> comm, int ndims, const int* dims,
                                  const int* periods, int* newrank) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!newrank))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_map");
   const int error = core::Cart_map(comm_slot, ndims, dims, periods, newrank);
@@ -850,7 +851,7 @@ FERMATA_EXPORT int PMPI_Cart_map(App<mpi::kComm> comm, int ndims, const int* dim
 FERMATA_EXPORT decltype(PMPI_Cart_map) MPI_Cart_map __attribute__((weak, alias("PMPI_Cart_map")));
 
 FERMATA_EXPORT int PMPI_Cart_rank(App<mpi::kComm> comm, const int* coords, int* rank) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!rank))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_rank");
   const int error = core::Cart_rank(comm_slot, coords, rank);
@@ -863,7 +864,7 @@ FERMATA_EXPORT decltype(PMPI_Cart_rank) MPI_Cart_rank
 
 FERMATA_EXPORT int PMPI_Cart_shift(App<mpi::kComm> comm, int direction, int disp, int* rank_source,
                                    int* rank_dest) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!rank_source || !rank_dest))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_shift");
   const int error = core::Cart_shift(comm_slot, direction, disp, rank_source, rank_dest);
@@ -877,13 +878,13 @@ FERMATA_EXPORT decltype(PMPI_Cart_shift) MPI_Cart_shift
 
 FERMATA_EXPORT int PMPI_Cart_sub(App<mpi::kComm> comm, const int* remain_dims,
                                  App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Cart_sub");
   const int error = core::Cart_sub(comm_slot, remain_dims, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Cart_sub");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -892,7 +893,7 @@ FERMATA_EXPORT int PMPI_Cart_sub(App<mpi::kComm> comm, const int* remain_dims,
 FERMATA_EXPORT decltype(PMPI_Cart_sub) MPI_Cart_sub __attribute__((weak, alias("PMPI_Cart_sub")));
 
 FERMATA_EXPORT int PMPI_Cartdim_get(App<mpi::kComm> comm, int* ndims) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!ndims))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Cartdim_get");
   const int error = core::Cartdim_get(comm_slot, ndims);
@@ -912,9 +913,9 @@ FERMATA_EXPORT decltype(PMPI_Close_port) MPI_Close_port
 
 FERMATA_EXPORT int PMPI_Comm_accept(const char* port_name, App<mpi::kInfo> info, int root,
                                     App<mpi::kComm> comm, App<mpi::kComm>* newcomm) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* newcomm_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_accept");
   const int error = core::Comm_accept(port_name, info_slot, rank_in(root), comm_slot,
@@ -927,7 +928,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_accept) MPI_Comm_accept
     __attribute__((weak, alias("PMPI_Comm_accept")));
 
 FERMATA_EXPORT int PMPI_Comm_attach_buffer(App<mpi::kComm> comm, void* buffer, int size) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_attach_buffer(comm_slot, buffer_in(buffer), size);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_attach_buffer");
   return 0;
@@ -936,7 +937,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_attach_buffer) MPI_Comm_attach_buffer
     __attribute__((weak, alias("PMPI_Comm_attach_buffer")));
 
 FERMATA_EXPORT int PMPI_Comm_attach_buffer_c(App<mpi::kComm> comm, void* buffer, i64 size) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_attach_buffer_c(comm_slot, buffer_in(buffer), size);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(comm_slot, error, "MPI_Comm_attach_buffer_c");
@@ -951,7 +952,7 @@ FERMATA_EXPORT int PMPI_Comm_c2f(App<mpi::kComm> comm) {
 FERMATA_EXPORT decltype(PMPI_Comm_c2f) MPI_Comm_c2f __attribute__((weak, alias("PMPI_Comm_c2f")));
 
 FERMATA_EXPORT int PMPI_Comm_call_errhandler(App<mpi::kComm> comm, int errorcode) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_call_errhandler(comm_slot, error_class_in(errorcode));
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(comm_slot, error, "MPI_Comm_call_errhandler");
@@ -961,8 +962,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_call_errhandler) MPI_Comm_call_errhandler
     __attribute__((weak, alias("PMPI_Comm_call_errhandler")));
 
 FERMATA_EXPORT int PMPI_Comm_compare(App<mpi::kComm> comm1, App<mpi::kComm> comm2, int* result) {
-  Slot* comm1_slot = handle_in<mpi::kComm>(comm1);
-  Slot* comm2_slot = handle_in<mpi::kComm>(comm2);
+  mpi::CommSlot* comm1_slot = handle_in<mpi::kComm>(comm1);
+  mpi::CommSlot* comm2_slot = handle_in<mpi::kComm>(comm2);
   if (FERMATA_UNLIKELY(!result))
     return core::raise(comm1_slot, abi::kErrArg, "MPI_Comm_compare");
   const int error = core::Comm_compare(comm1_slot, comm2_slot, result);
@@ -975,9 +976,9 @@ FERMATA_EXPORT decltype(PMPI_Comm_compare) MPI_Comm_compare
 
 FERMATA_EXPORT int PMPI_Comm_connect(const char* port_name, App<mpi::kInfo> info, int root,
                                      App<mpi::kComm> comm, App<mpi::kComm>* newcomm) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* newcomm_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_connect");
   const int error = core::Comm_connect(port_name, info_slot, rank_in(root), comm_slot,
@@ -991,14 +992,14 @@ FERMATA_EXPORT decltype(PMPI_Comm_connect) MPI_Comm_connect
 
 FERMATA_EXPORT int PMPI_Comm_create(App<mpi::kComm> comm, App<mpi::kGroup> group,
                                     App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_create");
   const int error = core::Comm_create(comm_slot, group_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_create");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1009,7 +1010,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_create) MPI_Comm_create
 
 FERMATA_EXPORT int PMPI_Comm_create_errhandler(void* comm_errhandler_fn,
                                                App<mpi::kErrhandler>* errhandler) {
-  Slot* errhandler_slot = nullptr;
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(nullptr, abi::kErrArg, "MPI_Comm_create_errhandler");
   const int error = core::Comm_create_errhandler(comm_errhandler_fn, &errhandler_slot);
@@ -1025,10 +1026,10 @@ FERMATA_EXPORT int PMPI_Comm_create_from_group(App<mpi::kGroup> group, const cha
                                                App<mpi::kInfo> info,
                                                App<mpi::kErrhandler> errhandler,
                                                App<mpi::kComm>* newcomm) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
-  Slot* newcomm_slot = nullptr;
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(nullptr, abi::kErrArg, "MPI_Comm_create_from_group");
   const int error = core::Comm_create_from_group(group_slot, stringtag, info_slot, errhandler_slot,
@@ -1043,14 +1044,14 @@ FERMATA_EXPORT decltype(PMPI_Comm_create_from_group) MPI_Comm_create_from_group
 
 FERMATA_EXPORT int PMPI_Comm_create_group(App<mpi::kComm> comm, App<mpi::kGroup> group, int tag,
                                           App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_create_group");
   const int error = core::Comm_create_group(comm_slot, group_slot, tag_in(tag), &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_create_group");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1073,7 +1074,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_create_keyval) MPI_Comm_create_keyval
     __attribute__((weak, alias("PMPI_Comm_create_keyval")));
 
 FERMATA_EXPORT int PMPI_Comm_delete_attr(App<mpi::kComm> comm, int comm_keyval) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_delete_attr(comm_slot, keyval_in(comm_keyval));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_delete_attr");
   return 0;
@@ -1082,7 +1083,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_delete_attr) MPI_Comm_delete_attr
     __attribute__((weak, alias("PMPI_Comm_delete_attr")));
 
 FERMATA_EXPORT int PMPI_Comm_detach_buffer(App<mpi::kComm> comm, void* buffer_addr, int* size) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_detach_buffer");
   const int error = core::Comm_detach_buffer(comm_slot, buffer_addr, size);
@@ -1094,7 +1095,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_detach_buffer) MPI_Comm_detach_buffer
     __attribute__((weak, alias("PMPI_Comm_detach_buffer")));
 
 FERMATA_EXPORT int PMPI_Comm_detach_buffer_c(App<mpi::kComm> comm, void* buffer_addr, i64* size) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_detach_buffer_c");
   const int error = core::Comm_detach_buffer_c(comm_slot, buffer_addr, size);
@@ -1107,7 +1108,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_detach_buffer_c) MPI_Comm_detach_buffer_c
     __attribute__((weak, alias("PMPI_Comm_detach_buffer_c")));
 
 FERMATA_EXPORT int PMPI_Comm_disconnect(App<mpi::kComm>* comm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(*comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(*comm);
   const int error = core::Comm_disconnect(&comm_slot);
   *comm = handle_out<mpi::kComm>(comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_disconnect");
@@ -1117,13 +1118,13 @@ FERMATA_EXPORT decltype(PMPI_Comm_disconnect) MPI_Comm_disconnect
     __attribute__((weak, alias("PMPI_Comm_disconnect")));
 
 FERMATA_EXPORT int PMPI_Comm_dup(App<mpi::kComm> comm, App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_dup");
   const int error = core::Comm_dup(comm_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_dup");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1133,14 +1134,14 @@ FERMATA_EXPORT decltype(PMPI_Comm_dup) MPI_Comm_dup __attribute__((weak, alias("
 
 FERMATA_EXPORT int PMPI_Comm_dup_with_info(App<mpi::kComm> comm, App<mpi::kInfo> info,
                                            App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_dup_with_info");
   const int error = core::Comm_dup_with_info(comm_slot, info_slot, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_dup_with_info");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1155,7 +1156,7 @@ FERMATA_EXPORT App<mpi::kComm> PMPI_Comm_f2c(int comm) {
 FERMATA_EXPORT decltype(PMPI_Comm_f2c) MPI_Comm_f2c __attribute__((weak, alias("PMPI_Comm_f2c")));
 
 FERMATA_EXPORT int PMPI_Comm_flush_buffer(App<mpi::kComm> comm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_flush_buffer(comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_flush_buffer");
   return 0;
@@ -1164,7 +1165,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_flush_buffer) MPI_Comm_flush_buffer
     __attribute__((weak, alias("PMPI_Comm_flush_buffer")));
 
 FERMATA_EXPORT int PMPI_Comm_free(App<mpi::kComm>* comm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(*comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(*comm);
   const int error = core::Comm_free(&comm_slot);
   *comm = handle_out<mpi::kComm>(comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_free");
@@ -1191,7 +1192,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_fromint) MPI_Comm_fromint
 
 FERMATA_EXPORT int PMPI_Comm_get_attr(App<mpi::kComm> comm, int comm_keyval, void* attribute_val,
                                       int* flag) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_attr");
   const int error = core::Comm_get_attr(comm_slot, keyval_in(comm_keyval), attribute_val, flag);
@@ -1203,8 +1204,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_get_attr) MPI_Comm_get_attr
 
 FERMATA_EXPORT int PMPI_Comm_get_errhandler(App<mpi::kComm> comm,
                                             App<mpi::kErrhandler>* errhandler) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* errhandler_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_errhandler");
   const int error = core::Comm_get_errhandler(comm_slot, &errhandler_slot);
@@ -1216,8 +1217,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_get_errhandler) MPI_Comm_get_errhandler
     __attribute__((weak, alias("PMPI_Comm_get_errhandler")));
 
 FERMATA_EXPORT int PMPI_Comm_get_info(App<mpi::kComm> comm, App<mpi::kInfo>* info_used) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_used_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_used_slot = nullptr;
   if (FERMATA_UNLIKELY(!info_used))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_info");
   const int error = core::Comm_get_info(comm_slot, &info_used_slot);
@@ -1229,7 +1230,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_get_info) MPI_Comm_get_info
     __attribute__((weak, alias("PMPI_Comm_get_info")));
 
 FERMATA_EXPORT int PMPI_Comm_get_name(App<mpi::kComm> comm, char* comm_name, int* resultlen) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StringOut<abi::kMaxObjectName, app::kMaxObjectName> comm_name_out(comm_name);
   if (FERMATA_UNLIKELY(!resultlen))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_get_name");
@@ -1242,7 +1243,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_get_name) MPI_Comm_get_name
     __attribute__((weak, alias("PMPI_Comm_get_name")));
 
 FERMATA_EXPORT int PMPI_Comm_get_parent(App<mpi::kComm>* parent) {
-  Slot* parent_slot = nullptr;
+  mpi::CommSlot* parent_slot = nullptr;
   if (FERMATA_UNLIKELY(!parent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Comm_get_parent");
   const int error = core::Comm_get_parent(&parent_slot);
@@ -1254,8 +1255,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_get_parent) MPI_Comm_get_parent
     __attribute__((weak, alias("PMPI_Comm_get_parent")));
 
 FERMATA_EXPORT int PMPI_Comm_group(App<mpi::kComm> comm, App<mpi::kGroup>* group) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* group_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::GroupSlot* group_slot = nullptr;
   if (FERMATA_UNLIKELY(!group))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_group");
   const int error = core::Comm_group(comm_slot, &group_slot);
@@ -1268,12 +1269,12 @@ FERMATA_EXPORT decltype(PMPI_Comm_group) MPI_Comm_group
 
 FERMATA_EXPORT int PMPI_Comm_idup(App<mpi::kComm> comm, App<mpi::kComm>* newcomm,
                                   App<mpi::kRequest>* request) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* newcomm_slot = nullptr;
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* newcomm_slot = nullptr;
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Comm_idup(comm_slot, &newcomm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_idup");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1285,13 +1286,13 @@ FERMATA_EXPORT decltype(PMPI_Comm_idup) MPI_Comm_idup
 
 FERMATA_EXPORT int PMPI_Comm_idup_with_info(App<mpi::kComm> comm, App<mpi::kInfo> info,
                                             App<mpi::kComm>* newcomm, App<mpi::kRequest>* request) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* newcomm_slot = nullptr;
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* newcomm_slot = nullptr;
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Comm_idup_with_info(comm_slot, info_slot, &newcomm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_idup_with_info");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1302,8 +1303,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_idup_with_info) MPI_Comm_idup_with_info
     __attribute__((weak, alias("PMPI_Comm_idup_with_info")));
 
 FERMATA_EXPORT int PMPI_Comm_iflush_buffer(App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Comm_iflush_buffer(comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_iflush_buffer");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -1313,7 +1314,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_iflush_buffer) MPI_Comm_iflush_buffer
     __attribute__((weak, alias("PMPI_Comm_iflush_buffer")));
 
 FERMATA_EXPORT int PMPI_Comm_join(int fd, App<mpi::kComm>* intercomm) {
-  Slot* intercomm_slot = nullptr;
+  mpi::CommSlot* intercomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!intercomm))
     return core::raise(nullptr, abi::kErrArg, "MPI_Comm_join");
   const int error = core::Comm_join(fd, &intercomm_slot);
@@ -1325,7 +1326,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_join) MPI_Comm_join
     __attribute__((weak, alias("PMPI_Comm_join")));
 
 FERMATA_EXPORT int PMPI_Comm_rank(App<mpi::kComm> comm, int* rank) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!rank))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_rank");
   const int error = core::Comm_rank(comm_slot, rank);
@@ -1337,8 +1338,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_rank) MPI_Comm_rank
     __attribute__((weak, alias("PMPI_Comm_rank")));
 
 FERMATA_EXPORT int PMPI_Comm_remote_group(App<mpi::kComm> comm, App<mpi::kGroup>* group) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* group_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::GroupSlot* group_slot = nullptr;
   if (FERMATA_UNLIKELY(!group))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_remote_group");
   const int error = core::Comm_remote_group(comm_slot, &group_slot);
@@ -1350,7 +1351,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_remote_group) MPI_Comm_remote_group
     __attribute__((weak, alias("PMPI_Comm_remote_group")));
 
 FERMATA_EXPORT int PMPI_Comm_remote_size(App<mpi::kComm> comm, int* size) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_remote_size");
   const int error = core::Comm_remote_size(comm_slot, size);
@@ -1361,7 +1362,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_remote_size) MPI_Comm_remote_size
     __attribute__((weak, alias("PMPI_Comm_remote_size")));
 
 FERMATA_EXPORT int PMPI_Comm_set_attr(App<mpi::kComm> comm, int comm_keyval, void* attribute_val) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_set_attr(comm_slot, keyval_in(comm_keyval), attribute_val);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_set_attr");
   return 0;
@@ -1371,8 +1372,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_set_attr) MPI_Comm_set_attr
 
 FERMATA_EXPORT int PMPI_Comm_set_errhandler(App<mpi::kComm> comm,
                                             App<mpi::kErrhandler> errhandler) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   const int error = core::Comm_set_errhandler(comm_slot, errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_set_errhandler");
   return 0;
@@ -1381,8 +1382,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_set_errhandler) MPI_Comm_set_errhandler
     __attribute__((weak, alias("PMPI_Comm_set_errhandler")));
 
 FERMATA_EXPORT int PMPI_Comm_set_info(App<mpi::kComm> comm, App<mpi::kInfo> info) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Comm_set_info(comm_slot, info_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_set_info");
   return 0;
@@ -1391,7 +1392,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_set_info) MPI_Comm_set_info
     __attribute__((weak, alias("PMPI_Comm_set_info")));
 
 FERMATA_EXPORT int PMPI_Comm_set_name(App<mpi::kComm> comm, const char* comm_name) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Comm_set_name(comm_slot, comm_name);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Comm_set_name");
   return 0;
@@ -1400,7 +1401,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_set_name) MPI_Comm_set_name
     __attribute__((weak, alias("PMPI_Comm_set_name")));
 
 FERMATA_EXPORT int PMPI_Comm_size(App<mpi::kComm> comm, int* size) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_size");
   const int error = core::Comm_size(comm_slot, size);
@@ -1413,9 +1414,9 @@ FERMATA_EXPORT decltype(PMPI_Comm_size) MPI_Comm_size
 FERMATA_EXPORT int PMPI_Comm_spawn(const char* command, char** argv, int maxprocs,
                                    App<mpi::kInfo> info, int root, App<mpi::kComm> comm,
                                    App<mpi::kComm>* intercomm, int* array_of_errcodes) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* intercomm_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* intercomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!intercomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_spawn");
   const int error = core::Comm_spawn(command, argv, maxprocs, info_slot, rank_in(root), comm_slot,
@@ -1433,8 +1434,8 @@ FERMATA_EXPORT int PMPI_Comm_spawn_multiple(int count, char** array_of_commands,
                                             App<mpi::kComm> comm, App<mpi::kComm>* intercomm,
                                             int* array_of_errcodes) {
   HandlesIn<mpi::kInfo> array_of_info_slots(array_of_info, count);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* intercomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* intercomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!intercomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_spawn_multiple");
   const int error = core::Comm_spawn_multiple(count, array_of_commands, array_of_argv,
@@ -1450,13 +1451,13 @@ FERMATA_EXPORT decltype(PMPI_Comm_spawn_multiple) MPI_Comm_spawn_multiple
 
 FERMATA_EXPORT int PMPI_Comm_split(App<mpi::kComm> comm, int color, int key,
                                    App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_split");
   const int error = core::Comm_split(comm_slot, color, key, &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_split");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1467,15 +1468,15 @@ FERMATA_EXPORT decltype(PMPI_Comm_split) MPI_Comm_split
 
 FERMATA_EXPORT int PMPI_Comm_split_type(App<mpi::kComm> comm, int split_type, int key,
                                         App<mpi::kInfo> info, App<mpi::kComm>* newcomm) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* newcomm_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* newcomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newcomm))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_split_type");
   const int error = core::Comm_split_type(comm_slot, split_type_in(split_type), key, info_slot,
                                           &newcomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
-    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of(mpi::kComm));
+    *newcomm = handle_out<mpi::kComm>(newcomm_slot ? newcomm_slot : mpi::null_of<mpi::kComm>());
     return core::raise(comm_slot, error, "MPI_Comm_split_type");
   }
   *newcomm = handle_out<mpi::kComm>(newcomm_slot);
@@ -1485,7 +1486,7 @@ FERMATA_EXPORT decltype(PMPI_Comm_split_type) MPI_Comm_split_type
     __attribute__((weak, alias("PMPI_Comm_split_type")));
 
 FERMATA_EXPORT int PMPI_Comm_test_inter(App<mpi::kComm> comm, int* flag) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Comm_test_inter");
   const int error = core::Comm_test_inter(comm_slot, flag);
@@ -1504,8 +1505,8 @@ FERMATA_EXPORT decltype(PMPI_Comm_toint) MPI_Comm_toint
 FERMATA_EXPORT int PMPI_Compare_and_swap(const void* origin_addr, const void* compare_addr,
                                          void* result_addr, App<mpi::kDatatype> datatype,
                                          int target_rank, i64 target_disp, App<mpi::kWin> win) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Compare_and_swap(origin_addr, compare_addr, result_addr, datatype_slot,
                                            rank_in(target_rank), target_disp, win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Compare_and_swap");
@@ -1526,10 +1527,10 @@ FERMATA_EXPORT int PMPI_Dist_graph_create(App<mpi::kComm> comm_old, int n, const
                                           const int* degrees, const int* destinations,
                                           const int* weights, App<mpi::kInfo> info, int reorder,
                                           App<mpi::kComm>* comm_dist_graph) {
-  Slot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
+  mpi::CommSlot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
   NumbersIn sources_in(sources, n, rank_in);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_dist_graph_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_dist_graph_slot = nullptr;
   if (FERMATA_UNLIKELY(!comm_dist_graph))
     return core::raise(comm_old_slot, abi::kErrArg, "MPI_Dist_graph_create");
   const int error = core::Dist_graph_create(comm_old_slot, n, sources_in.data(), degrees,
@@ -1537,7 +1538,7 @@ FERMATA_EXPORT int PMPI_Dist_graph_create(App<mpi::kComm> comm_old, int n, const
                                             &comm_dist_graph_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot ? comm_dist_graph_slot
-                                              : mpi::null_of(mpi::kComm));
+                                              : mpi::null_of<mpi::kComm>());
     return core::raise(comm_old_slot, error, "MPI_Dist_graph_create");
   }
   *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot);
@@ -1551,11 +1552,11 @@ FERMATA_EXPORT int PMPI_Dist_graph_create_adjacent(App<mpi::kComm> comm_old, int
                                                    int outdegree, const int* destinations,
                                                    const int* destweights, App<mpi::kInfo> info,
                                                    int reorder, App<mpi::kComm>* comm_dist_graph) {
-  Slot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
+  mpi::CommSlot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
   NumbersIn sources_in(sources, indegree, rank_in);
   NumbersIn destinations_in(destinations, outdegree, rank_in);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_dist_graph_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_dist_graph_slot = nullptr;
   if (FERMATA_UNLIKELY(!comm_dist_graph))
     return core::raise(comm_old_slot, abi::kErrArg, "MPI_Dist_graph_create_adjacent");
   const int error = core::Dist_graph_create_adjacent(comm_old_slot, indegree, sources_in.data(),
@@ -1565,7 +1566,7 @@ FERMATA_EXPORT int PMPI_Dist_graph_create_adjacent(App<mpi::kComm> comm_old, int
                                                      &comm_dist_graph_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot ? comm_dist_graph_slot
-                                              : mpi::null_of(mpi::kComm));
+                                              : mpi::null_of<mpi::kComm>());
     return core::raise(comm_old_slot, error, "MPI_Dist_graph_create_adjacent");
   }
   *comm_dist_graph = handle_out<mpi::kComm>(comm_dist_graph_slot);
@@ -1577,7 +1578,7 @@ FERMATA_EXPORT decltype(PMPI_Dist_graph_create_adjacent) MPI_Dist_graph_create_a
 FERMATA_EXPORT int PMPI_Dist_graph_neighbors(App<mpi::kComm> comm, int maxindegree, int* sources,
                                              int* sourceweights, int maxoutdegree,
                                              int* destinations, int* destweights) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Dist_graph_neighbors(comm_slot, maxindegree, sources,
                                                const_cast<int*>(weights_in(sourceweights)),
                                                maxoutdegree, destinations,
@@ -1593,7 +1594,7 @@ FERMATA_EXPORT decltype(PMPI_Dist_graph_neighbors) MPI_Dist_graph_neighbors
 
 FERMATA_EXPORT int PMPI_Dist_graph_neighbors_count(App<mpi::kComm> comm, int* indegree,
                                                    int* outdegree, int* weighted) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!indegree || !outdegree || !weighted))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Dist_graph_neighbors_count");
   const int error = core::Dist_graph_neighbors_count(comm_slot, indegree, outdegree, weighted);
@@ -1617,7 +1618,7 @@ FERMATA_EXPORT decltype(PMPI_Errhandler_f2c) MPI_Errhandler_f2c
     __attribute__((weak, alias("PMPI_Errhandler_f2c")));
 
 FERMATA_EXPORT int PMPI_Errhandler_free(App<mpi::kErrhandler>* errhandler) {
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(*errhandler);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(*errhandler);
   const int error = core::Errhandler_free(&errhandler_slot);
   *errhandler = handle_out<mpi::kErrhandler>(errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Errhandler_free");
@@ -1664,9 +1665,9 @@ FERMATA_EXPORT decltype(PMPI_Error_string) MPI_Error_string
 FERMATA_EXPORT int PMPI_Exscan(const void* sendbuf, void* recvbuf, int count,
                                App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Exscan(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                  op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Exscan");
@@ -1677,9 +1678,9 @@ FERMATA_EXPORT decltype(PMPI_Exscan) MPI_Exscan __attribute__((weak, alias("PMPI
 FERMATA_EXPORT int PMPI_Exscan_c(const void* sendbuf, void* recvbuf, i64 count,
                                  App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                  App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Exscan_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                    op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Exscan_c");
@@ -1691,11 +1692,11 @@ FERMATA_EXPORT int PMPI_Exscan_init(const void* sendbuf, void* recvbuf, int coun
                                     App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                     App<mpi::kComm> comm, App<mpi::kInfo> info,
                                     App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Exscan_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                       op_slot, comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Exscan_init");
@@ -1709,11 +1710,11 @@ FERMATA_EXPORT int PMPI_Exscan_init_c(const void* sendbuf, void* recvbuf, i64 co
                                       App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                       App<mpi::kComm> comm, App<mpi::kInfo> info,
                                       App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Exscan_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count,
                                         datatype_slot, op_slot, comm_slot, info_slot,
                                         &request_slot);
@@ -1727,9 +1728,9 @@ FERMATA_EXPORT decltype(PMPI_Exscan_init_c) MPI_Exscan_init_c
 FERMATA_EXPORT int PMPI_Fetch_and_op(const void* origin_addr, void* result_addr,
                                      App<mpi::kDatatype> datatype, int target_rank, i64 target_disp,
                                      App<mpi::kOp> op, App<mpi::kWin> win) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Fetch_and_op(origin_addr, result_addr, datatype_slot,
                                        rank_in(target_rank), target_disp, op_slot, win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Fetch_and_op");
@@ -1744,7 +1745,7 @@ FERMATA_EXPORT int PMPI_File_c2f(App<mpi::kFile> file) {
 FERMATA_EXPORT decltype(PMPI_File_c2f) MPI_File_c2f __attribute__((weak, alias("PMPI_File_c2f")));
 
 FERMATA_EXPORT int PMPI_File_call_errhandler(App<mpi::kFile> fh, int errorcode) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_call_errhandler(fh_slot, error_class_in(errorcode));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_call_errhandler");
   return 0;
@@ -1753,7 +1754,7 @@ FERMATA_EXPORT decltype(PMPI_File_call_errhandler) MPI_File_call_errhandler
     __attribute__((weak, alias("PMPI_File_call_errhandler")));
 
 FERMATA_EXPORT int PMPI_File_close(App<mpi::kFile>* fh) {
-  Slot* fh_slot = handle_in<mpi::kFile>(*fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(*fh);
   const int error = core::File_close(&fh_slot);
   *fh = handle_out<mpi::kFile>(fh_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_close");
@@ -1764,7 +1765,7 @@ FERMATA_EXPORT decltype(PMPI_File_close) MPI_File_close
 
 FERMATA_EXPORT int PMPI_File_create_errhandler(void* file_errhandler_fn,
                                                App<mpi::kErrhandler>* errhandler) {
-  Slot* errhandler_slot = nullptr;
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(nullptr, abi::kErrArg, "MPI_File_create_errhandler");
   const int error = core::File_create_errhandler(file_errhandler_fn, &errhandler_slot);
@@ -1777,10 +1778,10 @@ FERMATA_EXPORT decltype(PMPI_File_create_errhandler) MPI_File_create_errhandler
     __attribute__((weak, alias("PMPI_File_create_errhandler")));
 
 FERMATA_EXPORT int PMPI_File_delete(const char* filename, App<mpi::kInfo> info) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::File_delete(filename, info_slot);
   if (FERMATA_UNLIKELY(error != 0))
-    return core::raise(mpi::null_of(mpi::kFile), error, "MPI_File_delete");
+    return core::raise(mpi::null_of<mpi::kFile>(), error, "MPI_File_delete");
   return 0;
 }
 FERMATA_EXPORT decltype(PMPI_File_delete) MPI_File_delete
@@ -1798,7 +1799,7 @@ FERMATA_EXPORT decltype(PMPI_File_fromint) MPI_File_fromint
     __attribute__((weak, alias("PMPI_File_fromint")));
 
 FERMATA_EXPORT int PMPI_File_get_amode(App<mpi::kFile> fh, int* amode) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   if (FERMATA_UNLIKELY(!amode))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_amode");
   const int error = core::File_get_amode(fh_slot, amode);
@@ -1810,7 +1811,7 @@ FERMATA_EXPORT decltype(PMPI_File_get_amode) MPI_File_get_amode
     __attribute__((weak, alias("PMPI_File_get_amode")));
 
 FERMATA_EXPORT int PMPI_File_get_atomicity(App<mpi::kFile> fh, int* flag) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_atomicity");
   const int error = core::File_get_atomicity(fh_slot, flag);
@@ -1821,7 +1822,7 @@ FERMATA_EXPORT decltype(PMPI_File_get_atomicity) MPI_File_get_atomicity
     __attribute__((weak, alias("PMPI_File_get_atomicity")));
 
 FERMATA_EXPORT int PMPI_File_get_byte_offset(App<mpi::kFile> fh, i64 offset, i64* disp) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   if (FERMATA_UNLIKELY(!disp))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_byte_offset");
   const int error = core::File_get_byte_offset(fh_slot, offset, disp);
@@ -1833,8 +1834,8 @@ FERMATA_EXPORT decltype(PMPI_File_get_byte_offset) MPI_File_get_byte_offset
 
 FERMATA_EXPORT int PMPI_File_get_errhandler(App<mpi::kFile> file,
                                             App<mpi::kErrhandler>* errhandler) {
-  Slot* file_slot = handle_in<mpi::kFile>(file);
-  Slot* errhandler_slot = nullptr;
+  mpi::FileSlot* file_slot = handle_in<mpi::kFile>(file);
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(file_slot, abi::kErrArg, "MPI_File_get_errhandler");
   const int error = core::File_get_errhandler(file_slot, &errhandler_slot);
@@ -1846,8 +1847,8 @@ FERMATA_EXPORT decltype(PMPI_File_get_errhandler) MPI_File_get_errhandler
     __attribute__((weak, alias("PMPI_File_get_errhandler")));
 
 FERMATA_EXPORT int PMPI_File_get_group(App<mpi::kFile> fh, App<mpi::kGroup>* group) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* group_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::GroupSlot* group_slot = nullptr;
   if (FERMATA_UNLIKELY(!group))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_group");
   const int error = core::File_get_group(fh_slot, &group_slot);
@@ -1859,8 +1860,8 @@ FERMATA_EXPORT decltype(PMPI_File_get_group) MPI_File_get_group
     __attribute__((weak, alias("PMPI_File_get_group")));
 
 FERMATA_EXPORT int PMPI_File_get_info(App<mpi::kFile> fh, App<mpi::kInfo>* info_used) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* info_used_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::InfoSlot* info_used_slot = nullptr;
   if (FERMATA_UNLIKELY(!info_used))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_info");
   const int error = core::File_get_info(fh_slot, &info_used_slot);
@@ -1872,7 +1873,7 @@ FERMATA_EXPORT decltype(PMPI_File_get_info) MPI_File_get_info
     __attribute__((weak, alias("PMPI_File_get_info")));
 
 FERMATA_EXPORT int PMPI_File_get_position(App<mpi::kFile> fh, i64* offset) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   if (FERMATA_UNLIKELY(!offset))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_position");
   const int error = core::File_get_position(fh_slot, offset);
@@ -1883,7 +1884,7 @@ FERMATA_EXPORT decltype(PMPI_File_get_position) MPI_File_get_position
     __attribute__((weak, alias("PMPI_File_get_position")));
 
 FERMATA_EXPORT int PMPI_File_get_position_shared(App<mpi::kFile> fh, i64* offset) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   if (FERMATA_UNLIKELY(!offset))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_position_shared");
   const int error = core::File_get_position_shared(fh_slot, offset);
@@ -1895,7 +1896,7 @@ FERMATA_EXPORT decltype(PMPI_File_get_position_shared) MPI_File_get_position_sha
     __attribute__((weak, alias("PMPI_File_get_position_shared")));
 
 FERMATA_EXPORT int PMPI_File_get_size(App<mpi::kFile> fh, i64* size) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_size");
   const int error = core::File_get_size(fh_slot, size);
@@ -1907,8 +1908,8 @@ FERMATA_EXPORT decltype(PMPI_File_get_size) MPI_File_get_size
 
 FERMATA_EXPORT int PMPI_File_get_type_extent(App<mpi::kFile> fh, App<mpi::kDatatype> datatype,
                                              i64* extent) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!extent))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_type_extent");
   const int error = core::File_get_type_extent(fh_slot, datatype_slot, extent);
@@ -1920,8 +1921,8 @@ FERMATA_EXPORT decltype(PMPI_File_get_type_extent) MPI_File_get_type_extent
 
 FERMATA_EXPORT int PMPI_File_get_type_extent_c(App<mpi::kFile> fh, App<mpi::kDatatype> datatype,
                                                i64* extent) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!extent))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_type_extent_c");
   const int error = core::File_get_type_extent_c(fh_slot, datatype_slot, extent);
@@ -1934,9 +1935,9 @@ FERMATA_EXPORT decltype(PMPI_File_get_type_extent_c) MPI_File_get_type_extent_c
 
 FERMATA_EXPORT int PMPI_File_get_view(App<mpi::kFile> fh, i64* disp, App<mpi::kDatatype>* etype,
                                       App<mpi::kDatatype>* filetype, char* datarep) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* etype_slot = nullptr;
-  Slot* filetype_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* etype_slot = nullptr;
+  mpi::DatatypeSlot* filetype_slot = nullptr;
   if (FERMATA_UNLIKELY(!disp || !etype || !filetype))
     return core::raise(fh_slot, abi::kErrArg, "MPI_File_get_view");
   const int error = core::File_get_view(fh_slot, disp, &etype_slot, &filetype_slot, datarep);
@@ -1950,9 +1951,9 @@ FERMATA_EXPORT decltype(PMPI_File_get_view) MPI_File_get_view
 
 FERMATA_EXPORT int PMPI_File_iread(App<mpi::kFile> fh, void* buf, int count,
                                    App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -1963,9 +1964,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread) MPI_File_iread
 
 FERMATA_EXPORT int PMPI_File_iread_c(App<mpi::kFile> fh, void* buf, i64 count,
                                      App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_c(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_c");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -1976,9 +1977,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_c) MPI_File_iread_c
 
 FERMATA_EXPORT int PMPI_File_iread_all(App<mpi::kFile> fh, void* buf, int count,
                                        App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_all(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_all");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -1990,9 +1991,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_all) MPI_File_iread_all
 FERMATA_EXPORT int PMPI_File_iread_all_c(App<mpi::kFile> fh, void* buf, i64 count,
                                          App<mpi::kDatatype> datatype,
                                          App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_all_c(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_all_c");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2003,9 +2004,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_all_c) MPI_File_iread_all_c
 
 FERMATA_EXPORT int PMPI_File_iread_at(App<mpi::kFile> fh, i64 offset, void* buf, int count,
                                       App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_at(fh_slot, offset, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_at");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2016,9 +2017,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_at) MPI_File_iread_at
 
 FERMATA_EXPORT int PMPI_File_iread_at_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count,
                                         App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_at_c(fh_slot, offset, buf, count, datatype_slot,
                                           &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_at_c");
@@ -2031,9 +2032,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_at_c) MPI_File_iread_at_c
 FERMATA_EXPORT int PMPI_File_iread_at_all(App<mpi::kFile> fh, i64 offset, void* buf, int count,
                                           App<mpi::kDatatype> datatype,
                                           App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_at_all(fh_slot, offset, buf, count, datatype_slot,
                                             &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_at_all");
@@ -2046,9 +2047,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_at_all) MPI_File_iread_at_all
 FERMATA_EXPORT int PMPI_File_iread_at_all_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count,
                                             App<mpi::kDatatype> datatype,
                                             App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_at_all_c(fh_slot, offset, buf, count, datatype_slot,
                                               &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_at_all_c");
@@ -2061,9 +2062,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_at_all_c) MPI_File_iread_at_all_c
 FERMATA_EXPORT int PMPI_File_iread_shared(App<mpi::kFile> fh, void* buf, int count,
                                           App<mpi::kDatatype> datatype,
                                           App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_shared(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_shared");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2075,9 +2076,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_shared) MPI_File_iread_shared
 FERMATA_EXPORT int PMPI_File_iread_shared_c(App<mpi::kFile> fh, void* buf, i64 count,
                                             App<mpi::kDatatype> datatype,
                                             App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iread_shared_c(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iread_shared_c");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2088,9 +2089,9 @@ FERMATA_EXPORT decltype(PMPI_File_iread_shared_c) MPI_File_iread_shared_c
 
 FERMATA_EXPORT int PMPI_File_iwrite(App<mpi::kFile> fh, const void* buf, int count,
                                     App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2101,9 +2102,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite) MPI_File_iwrite
 
 FERMATA_EXPORT int PMPI_File_iwrite_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                       App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_c(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_c");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2114,9 +2115,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_c) MPI_File_iwrite_c
 
 FERMATA_EXPORT int PMPI_File_iwrite_all(App<mpi::kFile> fh, const void* buf, int count,
                                         App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_all(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_all");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2128,9 +2129,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_all) MPI_File_iwrite_all
 FERMATA_EXPORT int PMPI_File_iwrite_all_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                           App<mpi::kDatatype> datatype,
                                           App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_all_c(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_all_c");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2141,9 +2142,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_all_c) MPI_File_iwrite_all_c
 
 FERMATA_EXPORT int PMPI_File_iwrite_at(App<mpi::kFile> fh, i64 offset, const void* buf, int count,
                                        App<mpi::kDatatype> datatype, App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_at(fh_slot, offset, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_at");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2155,9 +2156,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_at) MPI_File_iwrite_at
 FERMATA_EXPORT int PMPI_File_iwrite_at_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count,
                                          App<mpi::kDatatype> datatype,
                                          App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_at_c(fh_slot, offset, buf, count, datatype_slot,
                                            &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_at_c");
@@ -2170,9 +2171,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_at_c) MPI_File_iwrite_at_c
 FERMATA_EXPORT int PMPI_File_iwrite_at_all(App<mpi::kFile> fh, i64 offset, const void* buf,
                                            int count, App<mpi::kDatatype> datatype,
                                            App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_at_all(fh_slot, offset, buf, count, datatype_slot,
                                              &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_at_all");
@@ -2185,9 +2186,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_at_all) MPI_File_iwrite_at_all
 FERMATA_EXPORT int PMPI_File_iwrite_at_all_c(App<mpi::kFile> fh, i64 offset, const void* buf,
                                              i64 count, App<mpi::kDatatype> datatype,
                                              App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_at_all_c(fh_slot, offset, buf, count, datatype_slot,
                                                &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_at_all_c");
@@ -2200,9 +2201,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_at_all_c) MPI_File_iwrite_at_all_c
 FERMATA_EXPORT int PMPI_File_iwrite_shared(App<mpi::kFile> fh, const void* buf, int count,
                                            App<mpi::kDatatype> datatype,
                                            App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_shared(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_shared");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2214,9 +2215,9 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_shared) MPI_File_iwrite_shared
 FERMATA_EXPORT int PMPI_File_iwrite_shared_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                              App<mpi::kDatatype> datatype,
                                              App<mpi::kRequest>* request) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* request_slot = nullptr;
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::File_iwrite_shared_c(fh_slot, buf, count, datatype_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_iwrite_shared_c");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -2227,14 +2228,14 @@ FERMATA_EXPORT decltype(PMPI_File_iwrite_shared_c) MPI_File_iwrite_shared_c
 
 FERMATA_EXPORT int PMPI_File_open(App<mpi::kComm> comm, const char* filename, int amode,
                                   App<mpi::kInfo> info, App<mpi::kFile>* fh) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* fh_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::FileSlot* fh_slot = nullptr;
   if (FERMATA_UNLIKELY(!fh))
-    return core::raise(mpi::null_of(mpi::kFile), abi::kErrArg, "MPI_File_open");
+    return core::raise(mpi::null_of<mpi::kFile>(), abi::kErrArg, "MPI_File_open");
   const int error = core::File_open(comm_slot, filename, file_mode_in(amode), info_slot, &fh_slot);
   if (FERMATA_UNLIKELY(error != 0))
-    return core::raise(mpi::null_of(mpi::kFile), error, "MPI_File_open");
+    return core::raise(mpi::null_of<mpi::kFile>(), error, "MPI_File_open");
   *fh = handle_out<mpi::kFile>(fh_slot);
   return 0;
 }
@@ -2242,7 +2243,7 @@ FERMATA_EXPORT decltype(PMPI_File_open) MPI_File_open
     __attribute__((weak, alias("PMPI_File_open")));
 
 FERMATA_EXPORT int PMPI_File_preallocate(App<mpi::kFile> fh, i64 size) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_preallocate(fh_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_preallocate");
   return 0;
@@ -2252,8 +2253,8 @@ FERMATA_EXPORT decltype(PMPI_File_preallocate) MPI_File_preallocate
 
 FERMATA_EXPORT int PMPI_File_read(App<mpi::kFile> fh, void* buf, int count,
                                   App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2265,8 +2266,8 @@ FERMATA_EXPORT decltype(PMPI_File_read) MPI_File_read
 
 FERMATA_EXPORT int PMPI_File_read_c(App<mpi::kFile> fh, void* buf, i64 count,
                                     App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_c(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2278,8 +2279,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_c) MPI_File_read_c
 
 FERMATA_EXPORT int PMPI_File_read_all(App<mpi::kFile> fh, void* buf, int count,
                                       App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_all(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2291,8 +2292,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_all) MPI_File_read_all
 
 FERMATA_EXPORT int PMPI_File_read_all_c(App<mpi::kFile> fh, void* buf, i64 count,
                                         App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_all_c(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2304,8 +2305,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_all_c) MPI_File_read_all_c
 
 FERMATA_EXPORT int PMPI_File_read_all_begin(App<mpi::kFile> fh, void* buf, int count,
                                             App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_read_all_begin(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_read_all_begin");
   return 0;
@@ -2315,8 +2316,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_all_begin) MPI_File_read_all_begin
 
 FERMATA_EXPORT int PMPI_File_read_all_begin_c(App<mpi::kFile> fh, void* buf, i64 count,
                                               App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_read_all_begin_c(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_read_all_begin_c");
   return 0;
@@ -2325,7 +2326,7 @@ FERMATA_EXPORT decltype(PMPI_File_read_all_begin_c) MPI_File_read_all_begin_c
     __attribute__((weak, alias("PMPI_File_read_all_begin_c")));
 
 FERMATA_EXPORT int PMPI_File_read_all_end(App<mpi::kFile> fh, void* buf, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   StatusOut status_out(status);
   const int error = core::File_read_all_end(fh_slot, buf, status_out.data());
   status_out.finish();
@@ -2337,8 +2338,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_all_end) MPI_File_read_all_end
 
 FERMATA_EXPORT int PMPI_File_read_at(App<mpi::kFile> fh, i64 offset, void* buf, int count,
                                      App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_at(fh_slot, offset, buf, count, datatype_slot,
                                        status_out.data());
@@ -2351,8 +2352,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_at) MPI_File_read_at
 
 FERMATA_EXPORT int PMPI_File_read_at_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count,
                                        App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_at_c(fh_slot, offset, buf, count, datatype_slot,
                                          status_out.data());
@@ -2365,8 +2366,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_at_c) MPI_File_read_at_c
 
 FERMATA_EXPORT int PMPI_File_read_at_all(App<mpi::kFile> fh, i64 offset, void* buf, int count,
                                          App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_at_all(fh_slot, offset, buf, count, datatype_slot,
                                            status_out.data());
@@ -2379,8 +2380,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_at_all) MPI_File_read_at_all
 
 FERMATA_EXPORT int PMPI_File_read_at_all_c(App<mpi::kFile> fh, i64 offset, void* buf, i64 count,
                                            App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_at_all_c(fh_slot, offset, buf, count, datatype_slot,
                                              status_out.data());
@@ -2393,8 +2394,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_at_all_c) MPI_File_read_at_all_c
 
 FERMATA_EXPORT int PMPI_File_read_at_all_begin(App<mpi::kFile> fh, i64 offset, void* buf, int count,
                                                App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_read_at_all_begin(fh_slot, offset, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_read_at_all_begin");
@@ -2405,8 +2406,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_at_all_begin) MPI_File_read_at_all_begin
 
 FERMATA_EXPORT int PMPI_File_read_at_all_begin_c(App<mpi::kFile> fh, i64 offset, void* buf,
                                                  i64 count, App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_read_at_all_begin_c(fh_slot, offset, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_read_at_all_begin_c");
@@ -2416,7 +2417,7 @@ FERMATA_EXPORT decltype(PMPI_File_read_at_all_begin_c) MPI_File_read_at_all_begi
     __attribute__((weak, alias("PMPI_File_read_at_all_begin_c")));
 
 FERMATA_EXPORT int PMPI_File_read_at_all_end(App<mpi::kFile> fh, void* buf, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   StatusOut status_out(status);
   const int error = core::File_read_at_all_end(fh_slot, buf, status_out.data());
   status_out.finish();
@@ -2428,8 +2429,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_at_all_end) MPI_File_read_at_all_end
 
 FERMATA_EXPORT int PMPI_File_read_ordered(App<mpi::kFile> fh, void* buf, int count,
                                           App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_ordered(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2441,8 +2442,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_ordered) MPI_File_read_ordered
 
 FERMATA_EXPORT int PMPI_File_read_ordered_c(App<mpi::kFile> fh, void* buf, i64 count,
                                             App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_ordered_c(fh_slot, buf, count, datatype_slot,
                                               status_out.data());
@@ -2455,8 +2456,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_ordered_c) MPI_File_read_ordered_c
 
 FERMATA_EXPORT int PMPI_File_read_ordered_begin(App<mpi::kFile> fh, void* buf, int count,
                                                 App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_read_ordered_begin(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_read_ordered_begin");
@@ -2467,8 +2468,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_ordered_begin) MPI_File_read_ordered_begi
 
 FERMATA_EXPORT int PMPI_File_read_ordered_begin_c(App<mpi::kFile> fh, void* buf, i64 count,
                                                   App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_read_ordered_begin_c(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_read_ordered_begin_c");
@@ -2478,7 +2479,7 @@ FERMATA_EXPORT decltype(PMPI_File_read_ordered_begin_c) MPI_File_read_ordered_be
     __attribute__((weak, alias("PMPI_File_read_ordered_begin_c")));
 
 FERMATA_EXPORT int PMPI_File_read_ordered_end(App<mpi::kFile> fh, void* buf, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   StatusOut status_out(status);
   const int error = core::File_read_ordered_end(fh_slot, buf, status_out.data());
   status_out.finish();
@@ -2490,8 +2491,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_ordered_end) MPI_File_read_ordered_end
 
 FERMATA_EXPORT int PMPI_File_read_shared(App<mpi::kFile> fh, void* buf, int count,
                                          App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_shared(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2503,8 +2504,8 @@ FERMATA_EXPORT decltype(PMPI_File_read_shared) MPI_File_read_shared
 
 FERMATA_EXPORT int PMPI_File_read_shared_c(App<mpi::kFile> fh, void* buf, i64 count,
                                            App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_read_shared_c(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2515,7 +2516,7 @@ FERMATA_EXPORT decltype(PMPI_File_read_shared_c) MPI_File_read_shared_c
     __attribute__((weak, alias("PMPI_File_read_shared_c")));
 
 FERMATA_EXPORT int PMPI_File_seek(App<mpi::kFile> fh, i64 offset, int whence) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_seek(fh_slot, offset, seek_in(whence));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_seek");
   return 0;
@@ -2524,7 +2525,7 @@ FERMATA_EXPORT decltype(PMPI_File_seek) MPI_File_seek
     __attribute__((weak, alias("PMPI_File_seek")));
 
 FERMATA_EXPORT int PMPI_File_seek_shared(App<mpi::kFile> fh, i64 offset, int whence) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_seek_shared(fh_slot, offset, seek_in(whence));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_seek_shared");
   return 0;
@@ -2533,7 +2534,7 @@ FERMATA_EXPORT decltype(PMPI_File_seek_shared) MPI_File_seek_shared
     __attribute__((weak, alias("PMPI_File_seek_shared")));
 
 FERMATA_EXPORT int PMPI_File_set_atomicity(App<mpi::kFile> fh, int flag) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_set_atomicity(fh_slot, flag);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_set_atomicity");
   return 0;
@@ -2543,8 +2544,8 @@ FERMATA_EXPORT decltype(PMPI_File_set_atomicity) MPI_File_set_atomicity
 
 FERMATA_EXPORT int PMPI_File_set_errhandler(App<mpi::kFile> file,
                                             App<mpi::kErrhandler> errhandler) {
-  Slot* file_slot = handle_in<mpi::kFile>(file);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::FileSlot* file_slot = handle_in<mpi::kFile>(file);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   const int error = core::File_set_errhandler(file_slot, errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(file_slot, error, "MPI_File_set_errhandler");
   return 0;
@@ -2553,8 +2554,8 @@ FERMATA_EXPORT decltype(PMPI_File_set_errhandler) MPI_File_set_errhandler
     __attribute__((weak, alias("PMPI_File_set_errhandler")));
 
 FERMATA_EXPORT int PMPI_File_set_info(App<mpi::kFile> fh, App<mpi::kInfo> info) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::File_set_info(fh_slot, info_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_set_info");
   return 0;
@@ -2563,7 +2564,7 @@ FERMATA_EXPORT decltype(PMPI_File_set_info) MPI_File_set_info
     __attribute__((weak, alias("PMPI_File_set_info")));
 
 FERMATA_EXPORT int PMPI_File_set_size(App<mpi::kFile> fh, i64 size) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_set_size(fh_slot, size);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_set_size");
   return 0;
@@ -2574,10 +2575,10 @@ FERMATA_EXPORT decltype(PMPI_File_set_size) MPI_File_set_size
 FERMATA_EXPORT int PMPI_File_set_view(App<mpi::kFile> fh, i64 disp, App<mpi::kDatatype> etype,
                                       App<mpi::kDatatype> filetype, const char* datarep,
                                       App<mpi::kInfo> info) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* etype_slot = handle_in<mpi::kDatatype>(etype);
-  Slot* filetype_slot = handle_in<mpi::kDatatype>(filetype);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* etype_slot = handle_in<mpi::kDatatype>(etype);
+  mpi::DatatypeSlot* filetype_slot = handle_in<mpi::kDatatype>(filetype);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::File_set_view(fh_slot, disp, etype_slot, filetype_slot, datarep,
                                         info_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_set_view");
@@ -2587,7 +2588,7 @@ FERMATA_EXPORT decltype(PMPI_File_set_view) MPI_File_set_view
     __attribute__((weak, alias("PMPI_File_set_view")));
 
 FERMATA_EXPORT int PMPI_File_sync(App<mpi::kFile> fh) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   const int error = core::File_sync(fh_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_sync");
   return 0;
@@ -2603,8 +2604,8 @@ FERMATA_EXPORT decltype(PMPI_File_toint) MPI_File_toint
 
 FERMATA_EXPORT int PMPI_File_write(App<mpi::kFile> fh, const void* buf, int count,
                                    App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2616,8 +2617,8 @@ FERMATA_EXPORT decltype(PMPI_File_write) MPI_File_write
 
 FERMATA_EXPORT int PMPI_File_write_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                      App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_c(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2629,8 +2630,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_c) MPI_File_write_c
 
 FERMATA_EXPORT int PMPI_File_write_all(App<mpi::kFile> fh, const void* buf, int count,
                                        App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_all(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2642,8 +2643,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_all) MPI_File_write_all
 
 FERMATA_EXPORT int PMPI_File_write_all_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                          App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_all_c(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2655,8 +2656,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_all_c) MPI_File_write_all_c
 
 FERMATA_EXPORT int PMPI_File_write_all_begin(App<mpi::kFile> fh, const void* buf, int count,
                                              App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_write_all_begin(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(fh_slot, error, "MPI_File_write_all_begin");
   return 0;
@@ -2666,8 +2667,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_all_begin) MPI_File_write_all_begin
 
 FERMATA_EXPORT int PMPI_File_write_all_begin_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                                App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_write_all_begin_c(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_write_all_begin_c");
@@ -2677,7 +2678,7 @@ FERMATA_EXPORT decltype(PMPI_File_write_all_begin_c) MPI_File_write_all_begin_c
     __attribute__((weak, alias("PMPI_File_write_all_begin_c")));
 
 FERMATA_EXPORT int PMPI_File_write_all_end(App<mpi::kFile> fh, const void* buf, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   StatusOut status_out(status);
   const int error = core::File_write_all_end(fh_slot, buf, status_out.data());
   status_out.finish();
@@ -2689,8 +2690,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_all_end) MPI_File_write_all_end
 
 FERMATA_EXPORT int PMPI_File_write_at(App<mpi::kFile> fh, i64 offset, const void* buf, int count,
                                       App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_at(fh_slot, offset, buf, count, datatype_slot,
                                         status_out.data());
@@ -2703,8 +2704,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_at) MPI_File_write_at
 
 FERMATA_EXPORT int PMPI_File_write_at_c(App<mpi::kFile> fh, i64 offset, const void* buf, i64 count,
                                         App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_at_c(fh_slot, offset, buf, count, datatype_slot,
                                           status_out.data());
@@ -2718,8 +2719,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_at_c) MPI_File_write_at_c
 FERMATA_EXPORT int PMPI_File_write_at_all(App<mpi::kFile> fh, i64 offset, const void* buf,
                                           int count, App<mpi::kDatatype> datatype,
                                           AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_at_all(fh_slot, offset, buf, count, datatype_slot,
                                             status_out.data());
@@ -2733,8 +2734,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_at_all) MPI_File_write_at_all
 FERMATA_EXPORT int PMPI_File_write_at_all_c(App<mpi::kFile> fh, i64 offset, const void* buf,
                                             i64 count, App<mpi::kDatatype> datatype,
                                             AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_at_all_c(fh_slot, offset, buf, count, datatype_slot,
                                               status_out.data());
@@ -2747,8 +2748,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_at_all_c) MPI_File_write_at_all_c
 
 FERMATA_EXPORT int PMPI_File_write_at_all_begin(App<mpi::kFile> fh, i64 offset, const void* buf,
                                                 int count, App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_write_at_all_begin(fh_slot, offset, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_write_at_all_begin");
@@ -2759,8 +2760,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_at_all_begin) MPI_File_write_at_all_begi
 
 FERMATA_EXPORT int PMPI_File_write_at_all_begin_c(App<mpi::kFile> fh, i64 offset, const void* buf,
                                                   i64 count, App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_write_at_all_begin_c(fh_slot, offset, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_write_at_all_begin_c");
@@ -2771,7 +2772,7 @@ FERMATA_EXPORT decltype(PMPI_File_write_at_all_begin_c) MPI_File_write_at_all_be
 
 FERMATA_EXPORT int PMPI_File_write_at_all_end(App<mpi::kFile> fh, const void* buf,
                                               AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   StatusOut status_out(status);
   const int error = core::File_write_at_all_end(fh_slot, buf, status_out.data());
   status_out.finish();
@@ -2783,8 +2784,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_at_all_end) MPI_File_write_at_all_end
 
 FERMATA_EXPORT int PMPI_File_write_ordered(App<mpi::kFile> fh, const void* buf, int count,
                                            App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_ordered(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2796,8 +2797,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_ordered) MPI_File_write_ordered
 
 FERMATA_EXPORT int PMPI_File_write_ordered_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                              App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_ordered_c(fh_slot, buf, count, datatype_slot,
                                                status_out.data());
@@ -2810,8 +2811,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_ordered_c) MPI_File_write_ordered_c
 
 FERMATA_EXPORT int PMPI_File_write_ordered_begin(App<mpi::kFile> fh, const void* buf, int count,
                                                  App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_write_ordered_begin(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_write_ordered_begin");
@@ -2822,8 +2823,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_ordered_begin) MPI_File_write_ordered_be
 
 FERMATA_EXPORT int PMPI_File_write_ordered_begin_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                                    App<mpi::kDatatype> datatype) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::File_write_ordered_begin_c(fh_slot, buf, count, datatype_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(fh_slot, error, "MPI_File_write_ordered_begin_c");
@@ -2834,7 +2835,7 @@ FERMATA_EXPORT decltype(PMPI_File_write_ordered_begin_c) MPI_File_write_ordered_
 
 FERMATA_EXPORT int PMPI_File_write_ordered_end(App<mpi::kFile> fh, const void* buf,
                                                AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
   StatusOut status_out(status);
   const int error = core::File_write_ordered_end(fh_slot, buf, status_out.data());
   status_out.finish();
@@ -2847,8 +2848,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_ordered_end) MPI_File_write_ordered_end
 
 FERMATA_EXPORT int PMPI_File_write_shared(App<mpi::kFile> fh, const void* buf, int count,
                                           App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_shared(fh_slot, buf, count, datatype_slot, status_out.data());
   status_out.finish();
@@ -2860,8 +2861,8 @@ FERMATA_EXPORT decltype(PMPI_File_write_shared) MPI_File_write_shared
 
 FERMATA_EXPORT int PMPI_File_write_shared_c(App<mpi::kFile> fh, const void* buf, i64 count,
                                             App<mpi::kDatatype> datatype, AppStatus* status) {
-  Slot* fh_slot = handle_in<mpi::kFile>(fh);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::FileSlot* fh_slot = handle_in<mpi::kFile>(fh);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StatusOut status_out(status);
   const int error = core::File_write_shared_c(fh_slot, buf, count, datatype_slot,
                                               status_out.data());
@@ -2899,9 +2900,9 @@ FERMATA_EXPORT decltype(PMPI_Free_mem) MPI_Free_mem __attribute__((weak, alias("
 FERMATA_EXPORT int PMPI_Gather(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype, int root,
                                App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Gather(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                  recvcount, recvtype_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Gather");
@@ -2912,9 +2913,9 @@ FERMATA_EXPORT decltype(PMPI_Gather) MPI_Gather __attribute__((weak, alias("PMPI
 FERMATA_EXPORT int PMPI_Gather_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype,
                                  void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                  int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Gather_c(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                    recvcount, recvtype_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Gather_c");
@@ -2926,11 +2927,11 @@ FERMATA_EXPORT int PMPI_Gather_init(const void* sendbuf, int sendcount,
                                     App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                     App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                     App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Gather_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                       buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                       comm_slot, info_slot, &request_slot);
@@ -2945,11 +2946,11 @@ FERMATA_EXPORT int PMPI_Gather_init_c(const void* sendbuf, i64 sendcount,
                                       App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                       App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                       App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Gather_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                         buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                         comm_slot, info_slot, &request_slot);
@@ -2963,9 +2964,9 @@ FERMATA_EXPORT decltype(PMPI_Gather_init_c) MPI_Gather_init_c
 FERMATA_EXPORT int PMPI_Gatherv(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                 void* recvbuf, const int* recvcounts, const int* displs,
                                 App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Gatherv(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                   recvcounts, displs, recvtype_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Gatherv");
@@ -2976,9 +2977,9 @@ FERMATA_EXPORT decltype(PMPI_Gatherv) MPI_Gatherv __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Gatherv_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype,
                                   void* recvbuf, const i64* recvcounts, const i64* displs,
                                   App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Gatherv_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                     buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                     rank_in(root), comm_slot);
@@ -2993,11 +2994,11 @@ FERMATA_EXPORT int PMPI_Gatherv_init(const void* sendbuf, int sendcount,
                                      const int* recvcounts, const int* displs,
                                      App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                      App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Gatherv_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                        buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                        rank_in(root), comm_slot, info_slot, &request_slot);
@@ -3013,11 +3014,11 @@ FERMATA_EXPORT int PMPI_Gatherv_init_c(const void* sendbuf, i64 sendcount,
                                        const i64* recvcounts, const i64* displs,
                                        App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                        App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Gatherv_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                          buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                          rank_in(root), comm_slot, info_slot, &request_slot);
@@ -3032,9 +3033,9 @@ FERMATA_EXPORT int PMPI_Get(void* origin_addr, int origin_count,
                             App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
                             int target_count, App<mpi::kDatatype> target_datatype,
                             App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Get(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank),
                               target_disp, target_count, target_datatype_slot, win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Get");
@@ -3046,9 +3047,9 @@ FERMATA_EXPORT int PMPI_Get_c(void* origin_addr, i64 origin_count,
                               App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
                               i64 target_count, App<mpi::kDatatype> target_datatype,
                               App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Get_c(origin_addr, origin_count, origin_datatype_slot,
                                 rank_in(target_rank), target_disp, target_count,
                                 target_datatype_slot, win_slot);
@@ -3063,11 +3064,11 @@ FERMATA_EXPORT int PMPI_Get_accumulate(const void* origin_addr, int origin_count
                                        int target_rank, i64 target_disp, int target_count,
                                        App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                        App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Get_accumulate(origin_addr, origin_count, origin_datatype_slot,
                                          result_addr, result_count, result_datatype_slot,
                                          rank_in(target_rank), target_disp, target_count,
@@ -3084,11 +3085,11 @@ FERMATA_EXPORT int PMPI_Get_accumulate_c(const void* origin_addr, i64 origin_cou
                                          int target_rank, i64 target_disp, i64 target_count,
                                          App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                          App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Get_accumulate_c(origin_addr, origin_count, origin_datatype_slot,
                                            result_addr, result_count, result_datatype_slot,
                                            rank_in(target_rank), target_disp, target_count,
@@ -3110,7 +3111,7 @@ FERMATA_EXPORT decltype(PMPI_Get_address) MPI_Get_address
 FERMATA_EXPORT int PMPI_Get_count(const AppStatus* status, App<mpi::kDatatype> datatype,
                                   int* count) {
   CanonStatus status_canon = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Get_count(&status_canon, datatype_slot, count);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Get_count");
   return 0;
@@ -3121,7 +3122,7 @@ FERMATA_EXPORT decltype(PMPI_Get_count) MPI_Get_count
 FERMATA_EXPORT int PMPI_Get_count_c(const AppStatus* status, App<mpi::kDatatype> datatype,
                                     i64* count) {
   CanonStatus status_canon = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Get_count_c(&status_canon, datatype_slot, count);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Get_count_c");
   return 0;
@@ -3132,7 +3133,7 @@ FERMATA_EXPORT decltype(PMPI_Get_count_c) MPI_Get_count_c
 FERMATA_EXPORT int PMPI_Get_elements(const AppStatus* status, App<mpi::kDatatype> datatype,
                                      int* count) {
   CanonStatus status_canon = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Get_elements(&status_canon, datatype_slot, count);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Get_elements");
   return 0;
@@ -3143,7 +3144,7 @@ FERMATA_EXPORT decltype(PMPI_Get_elements) MPI_Get_elements
 FERMATA_EXPORT int PMPI_Get_elements_c(const AppStatus* status, App<mpi::kDatatype> datatype,
                                        i64* count) {
   CanonStatus status_canon = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Get_elements_c(&status_canon, datatype_slot, count);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Get_elements_c");
   return 0;
@@ -3154,7 +3155,7 @@ FERMATA_EXPORT decltype(PMPI_Get_elements_c) MPI_Get_elements_c
 FERMATA_EXPORT int PMPI_Get_elements_x(const AppStatus* status, App<mpi::kDatatype> datatype,
                                        i64* count) {
   CanonStatus status_canon = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Get_elements_x(&status_canon, datatype_slot, count);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Get_elements_x");
   return 0;
@@ -3163,7 +3164,7 @@ FERMATA_EXPORT decltype(PMPI_Get_elements_x) MPI_Get_elements_x
     __attribute__((weak, alias("PMPI_Get_elements_x")));
 
 FERMATA_EXPORT int PMPI_Get_hw_resource_info(App<mpi::kInfo>* hw_info) {
-  Slot* hw_info_slot = nullptr;
+  mpi::InfoSlot* hw_info_slot = nullptr;
   if (FERMATA_UNLIKELY(!hw_info))
     return core::raise(nullptr, abi::kErrArg, "MPI_Get_hw_resource_info");
   const int error = core::Get_hw_resource_info(&hw_info_slot);
@@ -3211,15 +3212,15 @@ FERMATA_EXPORT decltype(PMPI_Get_version) MPI_Get_version
 
 FERMATA_EXPORT int PMPI_Graph_create(App<mpi::kComm> comm_old, int nnodes, const int* index,
                                      const int* edges, int reorder, App<mpi::kComm>* comm_graph) {
-  Slot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
-  Slot* comm_graph_slot = nullptr;
+  mpi::CommSlot* comm_old_slot = handle_in<mpi::kComm>(comm_old);
+  mpi::CommSlot* comm_graph_slot = nullptr;
   if (FERMATA_UNLIKELY(!comm_graph))
     return core::raise(comm_old_slot, abi::kErrArg, "MPI_Graph_create");
   const int error = core::Graph_create(comm_old_slot, nnodes, index, edges, reorder,
                                        &comm_graph_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     *comm_graph = handle_out<mpi::kComm>(comm_graph_slot ? comm_graph_slot
-                                         : mpi::null_of(mpi::kComm));
+                                         : mpi::null_of<mpi::kComm>());
     return core::raise(comm_old_slot, error, "MPI_Graph_create");
   }
   *comm_graph = handle_out<mpi::kComm>(comm_graph_slot);
@@ -3230,7 +3231,7 @@ FERMATA_EXPORT decltype(PMPI_Graph_create) MPI_Graph_create
 
 FERMATA_EXPORT int PMPI_Graph_get(App<mpi::kComm> comm, int maxindex, int maxedges, int* index,
                                   int* edges) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Graph_get(comm_slot, maxindex, maxedges, index, edges);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Graph_get");
   numbers_out(edges, maxedges, rank_out);
@@ -3241,7 +3242,7 @@ FERMATA_EXPORT decltype(PMPI_Graph_get) MPI_Graph_get
 
 FERMATA_EXPORT int PMPI_Graph_map(App<mpi::kComm> comm, int nnodes, const int* index,
                                   const int* edges, int* newrank) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!newrank))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Graph_map");
   const int error = core::Graph_map(comm_slot, nnodes, index, edges, newrank);
@@ -3254,7 +3255,7 @@ FERMATA_EXPORT decltype(PMPI_Graph_map) MPI_Graph_map
 
 FERMATA_EXPORT int PMPI_Graph_neighbors(App<mpi::kComm> comm, int rank, int maxneighbors,
                                         int* neighbors) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Graph_neighbors(comm_slot, rank_in(rank), maxneighbors, neighbors);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Graph_neighbors");
   numbers_out(neighbors, maxneighbors, rank_out);
@@ -3264,7 +3265,7 @@ FERMATA_EXPORT decltype(PMPI_Graph_neighbors) MPI_Graph_neighbors
     __attribute__((weak, alias("PMPI_Graph_neighbors")));
 
 FERMATA_EXPORT int PMPI_Graph_neighbors_count(App<mpi::kComm> comm, int rank, int* nneighbors) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!nneighbors))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Graph_neighbors_count");
   const int error = core::Graph_neighbors_count(comm_slot, rank_in(rank), nneighbors);
@@ -3276,7 +3277,7 @@ FERMATA_EXPORT decltype(PMPI_Graph_neighbors_count) MPI_Graph_neighbors_count
     __attribute__((weak, alias("PMPI_Graph_neighbors_count")));
 
 FERMATA_EXPORT int PMPI_Graphdims_get(App<mpi::kComm> comm, int* nnodes, int* nedges) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!nnodes || !nedges))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Graphdims_get");
   const int error = core::Graphdims_get(comm_slot, nnodes, nedges);
@@ -3287,7 +3288,7 @@ FERMATA_EXPORT decltype(PMPI_Graphdims_get) MPI_Graphdims_get
     __attribute__((weak, alias("PMPI_Graphdims_get")));
 
 FERMATA_EXPORT int PMPI_Grequest_complete(App<mpi::kRequest> request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(request);
   const int error = core::Grequest_complete(request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Grequest_complete");
   return 0;
@@ -3297,7 +3298,7 @@ FERMATA_EXPORT decltype(PMPI_Grequest_complete) MPI_Grequest_complete
 
 FERMATA_EXPORT int PMPI_Grequest_start(void* query_fn, void* free_fn, void* cancel_fn,
                                        void* extra_state, App<mpi::kRequest>* request) {
-  Slot* request_slot = nullptr;
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Grequest_start(query_fn, free_fn, cancel_fn, extra_state, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Grequest_start");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -3314,8 +3315,8 @@ FERMATA_EXPORT decltype(PMPI_Group_c2f) MPI_Group_c2f
 
 FERMATA_EXPORT int PMPI_Group_compare(App<mpi::kGroup> group1, App<mpi::kGroup> group2,
                                       int* result) {
-  Slot* group1_slot = handle_in<mpi::kGroup>(group1);
-  Slot* group2_slot = handle_in<mpi::kGroup>(group2);
+  mpi::GroupSlot* group1_slot = handle_in<mpi::kGroup>(group1);
+  mpi::GroupSlot* group2_slot = handle_in<mpi::kGroup>(group2);
   if (FERMATA_UNLIKELY(!result))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_compare");
   const int error = core::Group_compare(group1_slot, group2_slot, result);
@@ -3328,9 +3329,9 @@ FERMATA_EXPORT decltype(PMPI_Group_compare) MPI_Group_compare
 
 FERMATA_EXPORT int PMPI_Group_difference(App<mpi::kGroup> group1, App<mpi::kGroup> group2,
                                          App<mpi::kGroup>* newgroup) {
-  Slot* group1_slot = handle_in<mpi::kGroup>(group1);
-  Slot* group2_slot = handle_in<mpi::kGroup>(group2);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* group1_slot = handle_in<mpi::kGroup>(group1);
+  mpi::GroupSlot* group2_slot = handle_in<mpi::kGroup>(group2);
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_difference");
   const int error = core::Group_difference(group1_slot, group2_slot, &newgroup_slot);
@@ -3343,9 +3344,9 @@ FERMATA_EXPORT decltype(PMPI_Group_difference) MPI_Group_difference
 
 FERMATA_EXPORT int PMPI_Group_excl(App<mpi::kGroup> group, int n, const int* ranks,
                                    App<mpi::kGroup>* newgroup) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
   NumbersIn ranks_in(ranks, n, rank_in);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_excl");
   const int error = core::Group_excl(group_slot, n, ranks_in.data(), &newgroup_slot);
@@ -3363,7 +3364,7 @@ FERMATA_EXPORT decltype(PMPI_Group_f2c) MPI_Group_f2c
     __attribute__((weak, alias("PMPI_Group_f2c")));
 
 FERMATA_EXPORT int PMPI_Group_free(App<mpi::kGroup>* group) {
-  Slot* group_slot = handle_in<mpi::kGroup>(*group);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(*group);
   const int error = core::Group_free(&group_slot);
   *group = handle_out<mpi::kGroup>(group_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Group_free");
@@ -3374,8 +3375,8 @@ FERMATA_EXPORT decltype(PMPI_Group_free) MPI_Group_free
 
 FERMATA_EXPORT int PMPI_Group_from_session_pset(App<mpi::kSession> session, const char* pset_name,
                                                 App<mpi::kGroup>* newgroup) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* newgroup_slot = nullptr;
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(session_slot, abi::kErrArg, "MPI_Group_from_session_pset");
   const int error = core::Group_from_session_pset(session_slot, pset_name, &newgroup_slot);
@@ -3395,9 +3396,9 @@ FERMATA_EXPORT decltype(PMPI_Group_fromint) MPI_Group_fromint
 
 FERMATA_EXPORT int PMPI_Group_incl(App<mpi::kGroup> group, int n, const int* ranks,
                                    App<mpi::kGroup>* newgroup) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
   NumbersIn ranks_in(ranks, n, rank_in);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_incl");
   const int error = core::Group_incl(group_slot, n, ranks_in.data(), &newgroup_slot);
@@ -3410,9 +3411,9 @@ FERMATA_EXPORT decltype(PMPI_Group_incl) MPI_Group_incl
 
 FERMATA_EXPORT int PMPI_Group_intersection(App<mpi::kGroup> group1, App<mpi::kGroup> group2,
                                            App<mpi::kGroup>* newgroup) {
-  Slot* group1_slot = handle_in<mpi::kGroup>(group1);
-  Slot* group2_slot = handle_in<mpi::kGroup>(group2);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* group1_slot = handle_in<mpi::kGroup>(group1);
+  mpi::GroupSlot* group2_slot = handle_in<mpi::kGroup>(group2);
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_intersection");
   const int error = core::Group_intersection(group1_slot, group2_slot, &newgroup_slot);
@@ -3425,8 +3426,8 @@ FERMATA_EXPORT decltype(PMPI_Group_intersection) MPI_Group_intersection
 
 FERMATA_EXPORT int PMPI_Group_range_excl(App<mpi::kGroup> group, int n, int (*ranges)[3],
                                          App<mpi::kGroup>* newgroup) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_range_excl");
   const int error = core::Group_range_excl(group_slot, n, ranges, &newgroup_slot);
@@ -3439,8 +3440,8 @@ FERMATA_EXPORT decltype(PMPI_Group_range_excl) MPI_Group_range_excl
 
 FERMATA_EXPORT int PMPI_Group_range_incl(App<mpi::kGroup> group, int n, int (*ranges)[3],
                                          App<mpi::kGroup>* newgroup) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_range_incl");
   const int error = core::Group_range_incl(group_slot, n, ranges, &newgroup_slot);
@@ -3452,7 +3453,7 @@ FERMATA_EXPORT decltype(PMPI_Group_range_incl) MPI_Group_range_incl
     __attribute__((weak, alias("PMPI_Group_range_incl")));
 
 FERMATA_EXPORT int PMPI_Group_rank(App<mpi::kGroup> group, int* rank) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
   if (FERMATA_UNLIKELY(!rank))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_rank");
   const int error = core::Group_rank(group_slot, rank);
@@ -3464,7 +3465,7 @@ FERMATA_EXPORT decltype(PMPI_Group_rank) MPI_Group_rank
     __attribute__((weak, alias("PMPI_Group_rank")));
 
 FERMATA_EXPORT int PMPI_Group_size(App<mpi::kGroup> group, int* size) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_size");
   const int error = core::Group_size(group_slot, size);
@@ -3482,9 +3483,9 @@ FERMATA_EXPORT decltype(PMPI_Group_toint) MPI_Group_toint
 
 FERMATA_EXPORT int PMPI_Group_translate_ranks(App<mpi::kGroup> group1, int n, const int* ranks1,
                                               App<mpi::kGroup> group2, int* ranks2) {
-  Slot* group1_slot = handle_in<mpi::kGroup>(group1);
+  mpi::GroupSlot* group1_slot = handle_in<mpi::kGroup>(group1);
   NumbersIn ranks1_in(ranks1, n, rank_in);
-  Slot* group2_slot = handle_in<mpi::kGroup>(group2);
+  mpi::GroupSlot* group2_slot = handle_in<mpi::kGroup>(group2);
   if (FERMATA_UNLIKELY((n > 0 && !ranks2)))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_translate_ranks");
   const int error = core::Group_translate_ranks(group1_slot, n, ranks1_in.data(), group2_slot,
@@ -3498,9 +3499,9 @@ FERMATA_EXPORT decltype(PMPI_Group_translate_ranks) MPI_Group_translate_ranks
 
 FERMATA_EXPORT int PMPI_Group_union(App<mpi::kGroup> group1, App<mpi::kGroup> group2,
                                     App<mpi::kGroup>* newgroup) {
-  Slot* group1_slot = handle_in<mpi::kGroup>(group1);
-  Slot* group2_slot = handle_in<mpi::kGroup>(group2);
-  Slot* newgroup_slot = nullptr;
+  mpi::GroupSlot* group1_slot = handle_in<mpi::kGroup>(group1);
+  mpi::GroupSlot* group2_slot = handle_in<mpi::kGroup>(group2);
+  mpi::GroupSlot* newgroup_slot = nullptr;
   if (FERMATA_UNLIKELY(!newgroup))
     return core::raise(nullptr, abi::kErrArg, "MPI_Group_union");
   const int error = core::Group_union(group1_slot, group2_slot, &newgroup_slot);
@@ -3514,10 +3515,10 @@ FERMATA_EXPORT decltype(PMPI_Group_union) MPI_Group_union
 FERMATA_EXPORT int PMPI_Iallgather(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                    void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                    App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iallgather(buffer_in(sendbuf), sendcount, sendtype_slot,
                                      buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                      &request_slot);
@@ -3532,10 +3533,10 @@ FERMATA_EXPORT int PMPI_Iallgather_c(const void* sendbuf, i64 sendcount,
                                      App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                      App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                      App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iallgather_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                        buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                        &request_slot);
@@ -3551,10 +3552,10 @@ FERMATA_EXPORT int PMPI_Iallgatherv(const void* sendbuf, int sendcount,
                                     const int* recvcounts, const int* displs,
                                     App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                     App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iallgatherv(buffer_in(sendbuf), sendcount, sendtype_slot,
                                       buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                       comm_slot, &request_slot);
@@ -3570,10 +3571,10 @@ FERMATA_EXPORT int PMPI_Iallgatherv_c(const void* sendbuf, i64 sendcount,
                                       const i64* recvcounts, const i64* displs,
                                       App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                       App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iallgatherv_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                         buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                         comm_slot, &request_slot);
@@ -3587,10 +3588,10 @@ FERMATA_EXPORT decltype(PMPI_Iallgatherv_c) MPI_Iallgatherv_c
 FERMATA_EXPORT int PMPI_Iallreduce(const void* sendbuf, void* recvbuf, int count,
                                    App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                    App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iallreduce(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                      op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Iallreduce");
@@ -3603,10 +3604,10 @@ FERMATA_EXPORT decltype(PMPI_Iallreduce) MPI_Iallreduce
 FERMATA_EXPORT int PMPI_Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count,
                                      App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                      App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iallreduce_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                        op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Iallreduce_c");
@@ -3619,10 +3620,10 @@ FERMATA_EXPORT decltype(PMPI_Iallreduce_c) MPI_Iallreduce_c
 FERMATA_EXPORT int PMPI_Ialltoall(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                   void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                   App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ialltoall(buffer_in(sendbuf), sendcount, sendtype_slot,
                                     buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                     &request_slot);
@@ -3637,10 +3638,10 @@ FERMATA_EXPORT int PMPI_Ialltoall_c(const void* sendbuf, i64 sendcount,
                                     App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                     App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                     App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ialltoall_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                       buffer_in(recvbuf), recvcount, recvtype_slot, comm_slot,
                                       &request_slot);
@@ -3656,10 +3657,10 @@ FERMATA_EXPORT int PMPI_Ialltoallv(const void* sendbuf, const int* sendcounts, c
                                    const int* recvcounts, const int* rdispls,
                                    App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                    App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ialltoallv(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                      buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                      comm_slot, &request_slot);
@@ -3675,10 +3676,10 @@ FERMATA_EXPORT int PMPI_Ialltoallv_c(const void* sendbuf, const i64* sendcounts,
                                      const i64* recvcounts, const i64* rdispls,
                                      App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                      App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ialltoallv_c(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                        buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                        comm_slot, &request_slot);
@@ -3699,8 +3700,8 @@ FERMATA_EXPORT int PMPI_Ialltoallw(const void* sendbuf, const int* sendcounts, c
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ialltoallw(buffer_in(sendbuf), sendcounts, sdispls,
                                      sendtypes_slots.data(), buffer_in(recvbuf), recvcounts,
                                      rdispls,
@@ -3723,8 +3724,8 @@ FERMATA_EXPORT int PMPI_Ialltoallw_c(const void* sendbuf, const i64* sendcounts,
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ialltoallw_c(buffer_in(sendbuf), sendcounts, sdispls,
                                        sendtypes_slots.data(), buffer_in(recvbuf), recvcounts,
                                        rdispls,
@@ -3738,8 +3739,8 @@ FERMATA_EXPORT decltype(PMPI_Ialltoallw_c) MPI_Ialltoallw_c
     __attribute__((weak, alias("PMPI_Ialltoallw_c")));
 
 FERMATA_EXPORT int PMPI_Ibarrier(App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ibarrier(comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ibarrier");
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -3749,9 +3750,9 @@ FERMATA_EXPORT decltype(PMPI_Ibarrier) MPI_Ibarrier __attribute__((weak, alias("
 
 FERMATA_EXPORT int PMPI_Ibcast(void* buffer, int count, App<mpi::kDatatype> datatype, int root,
                                App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ibcast(buffer_in(buffer), count, datatype_slot, rank_in(root), comm_slot,
                                  &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ibcast");
@@ -3762,9 +3763,9 @@ FERMATA_EXPORT decltype(PMPI_Ibcast) MPI_Ibcast __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Ibcast_c(void* buffer, i64 count, App<mpi::kDatatype> datatype, int root,
                                  App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ibcast_c(buffer_in(buffer), count, datatype_slot, rank_in(root),
                                    comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ibcast_c");
@@ -3775,9 +3776,9 @@ FERMATA_EXPORT decltype(PMPI_Ibcast_c) MPI_Ibcast_c __attribute__((weak, alias("
 
 FERMATA_EXPORT int PMPI_Ibsend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                                int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ibsend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                  &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ibsend");
@@ -3788,9 +3789,9 @@ FERMATA_EXPORT decltype(PMPI_Ibsend) MPI_Ibsend __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Ibsend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                  int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ibsend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                    &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ibsend_c");
@@ -3802,10 +3803,10 @@ FERMATA_EXPORT decltype(PMPI_Ibsend_c) MPI_Ibsend_c __attribute__((weak, alias("
 FERMATA_EXPORT int PMPI_Iexscan(const void* sendbuf, void* recvbuf, int count,
                                 App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                 App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iexscan(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                   op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Iexscan");
@@ -3817,10 +3818,10 @@ FERMATA_EXPORT decltype(PMPI_Iexscan) MPI_Iexscan __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Iexscan_c(const void* sendbuf, void* recvbuf, i64 count,
                                   App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                   App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iexscan_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                     op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Iexscan_c");
@@ -3833,10 +3834,10 @@ FERMATA_EXPORT decltype(PMPI_Iexscan_c) MPI_Iexscan_c
 FERMATA_EXPORT int PMPI_Igather(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                 void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                 int root, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Igather(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                   recvcount, recvtype_slot, rank_in(root), comm_slot,
                                   &request_slot);
@@ -3849,10 +3850,10 @@ FERMATA_EXPORT decltype(PMPI_Igather) MPI_Igather __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Igather_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype,
                                   void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                   int root, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Igather_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                     buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                     comm_slot, &request_slot);
@@ -3867,10 +3868,10 @@ FERMATA_EXPORT int PMPI_Igatherv(const void* sendbuf, int sendcount, App<mpi::kD
                                  void* recvbuf, const int* recvcounts, const int* displs,
                                  App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                  App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Igatherv(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                    recvcounts, displs, recvtype_slot, rank_in(root), comm_slot,
                                    &request_slot);
@@ -3884,10 +3885,10 @@ FERMATA_EXPORT int PMPI_Igatherv_c(const void* sendbuf, i64 sendcount, App<mpi::
                                    void* recvbuf, const i64* recvcounts, const i64* displs,
                                    App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                    App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Igatherv_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                      buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                      rank_in(root), comm_slot, &request_slot);
@@ -3900,8 +3901,8 @@ FERMATA_EXPORT decltype(PMPI_Igatherv_c) MPI_Igatherv_c
 
 FERMATA_EXPORT int PMPI_Improbe(int source, int tag, App<mpi::kComm> comm, int* flag,
                                 App<mpi::kMessage>* message, AppStatus* status) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* message_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::MessageSlot* message_slot = nullptr;
   StatusOut status_out(status);
   const int error = core::Improbe(rank_in(source), tag_in(tag), comm_slot, flag, &message_slot,
                                   status_out.data());
@@ -3914,9 +3915,9 @@ FERMATA_EXPORT decltype(PMPI_Improbe) MPI_Improbe __attribute__((weak, alias("PM
 
 FERMATA_EXPORT int PMPI_Imrecv(void* buf, int count, App<mpi::kDatatype> datatype,
                                App<mpi::kMessage>* message, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* message_slot = handle_in<mpi::kMessage>(*message);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::MessageSlot* message_slot = handle_in<mpi::kMessage>(*message);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Imrecv(buf, count, datatype_slot, &message_slot, &request_slot);
   *message = handle_out<mpi::kMessage>(message_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Imrecv");
@@ -3927,9 +3928,9 @@ FERMATA_EXPORT decltype(PMPI_Imrecv) MPI_Imrecv __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Imrecv_c(void* buf, i64 count, App<mpi::kDatatype> datatype,
                                  App<mpi::kMessage>* message, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* message_slot = handle_in<mpi::kMessage>(*message);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::MessageSlot* message_slot = handle_in<mpi::kMessage>(*message);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Imrecv_c(buf, count, datatype_slot, &message_slot, &request_slot);
   *message = handle_out<mpi::kMessage>(message_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Imrecv_c");
@@ -3942,10 +3943,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_allgather(const void* sendbuf, int sendcount,
                                             App<mpi::kDatatype> sendtype, void* recvbuf,
                                             int recvcount, App<mpi::kDatatype> recvtype,
                                             App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_allgather(buffer_in(sendbuf), sendcount, sendtype_slot,
                                               buffer_in(recvbuf), recvcount, recvtype_slot,
                                               comm_slot, &request_slot);
@@ -3960,10 +3961,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_allgather_c(const void* sendbuf, i64 sendcount
                                               App<mpi::kDatatype> sendtype, void* recvbuf,
                                               i64 recvcount, App<mpi::kDatatype> recvtype,
                                               App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_allgather_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                 buffer_in(recvbuf), recvcount, recvtype_slot,
                                                 comm_slot, &request_slot);
@@ -3980,10 +3981,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount,
                                              const int* recvcounts, const int* displs,
                                              App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                              App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_allgatherv(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                buffer_in(recvbuf), recvcounts, displs,
                                                recvtype_slot, comm_slot, &request_slot);
@@ -4000,10 +4001,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcoun
                                                const i64* recvcounts, const i64* displs,
                                                App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                                App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_allgatherv_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                  buffer_in(recvbuf), recvcounts, displs,
                                                  recvtype_slot, comm_slot, &request_slot);
@@ -4019,10 +4020,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_alltoall(const void* sendbuf, int sendcount,
                                            App<mpi::kDatatype> sendtype, void* recvbuf,
                                            int recvcount, App<mpi::kDatatype> recvtype,
                                            App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_alltoall(buffer_in(sendbuf), sendcount, sendtype_slot,
                                              buffer_in(recvbuf), recvcount, recvtype_slot,
                                              comm_slot, &request_slot);
@@ -4037,10 +4038,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount,
                                              App<mpi::kDatatype> sendtype, void* recvbuf,
                                              i64 recvcount, App<mpi::kDatatype> recvtype,
                                              App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_alltoall_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                buffer_in(recvbuf), recvcount, recvtype_slot,
                                                comm_slot, &request_slot);
@@ -4057,10 +4058,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_alltoallv(const void* sendbuf, const int* send
                                             void* recvbuf, const int* recvcounts,
                                             const int* rdispls, App<mpi::kDatatype> recvtype,
                                             App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_alltoallv(buffer_in(sendbuf), sendcounts, sdispls,
                                               sendtype_slot, buffer_in(recvbuf), recvcounts,
                                               rdispls, recvtype_slot, comm_slot, &request_slot);
@@ -4076,10 +4077,10 @@ FERMATA_EXPORT int PMPI_Ineighbor_alltoallv_c(const void* sendbuf, const i64* se
                                               void* recvbuf, const i64* recvcounts,
                                               const i64* rdispls, App<mpi::kDatatype> recvtype,
                                               App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_alltoallv_c(buffer_in(sendbuf), sendcounts, sdispls,
                                                 sendtype_slot, buffer_in(recvbuf), recvcounts,
                                                 rdispls, recvtype_slot, comm_slot, &request_slot);
@@ -4102,8 +4103,8 @@ FERMATA_EXPORT int PMPI_Ineighbor_alltoallw(const void* sendbuf, const int* send
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_alltoallw(buffer_in(sendbuf), sendcounts, sdispls,
                                               sendtypes_slots.data(), buffer_in(recvbuf),
                                               recvcounts, rdispls, recvtypes_slots.data(),
@@ -4126,8 +4127,8 @@ FERMATA_EXPORT int PMPI_Ineighbor_alltoallw_c(const void* sendbuf, const i64* se
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ineighbor_alltoallw_c(buffer_in(sendbuf), sendcounts, sdispls,
                                                 sendtypes_slots.data(), buffer_in(recvbuf),
                                                 recvcounts, rdispls, recvtypes_slots.data(),
@@ -4146,7 +4147,7 @@ FERMATA_EXPORT int PMPI_Info_c2f(App<mpi::kInfo> info) {
 FERMATA_EXPORT decltype(PMPI_Info_c2f) MPI_Info_c2f __attribute__((weak, alias("PMPI_Info_c2f")));
 
 FERMATA_EXPORT int PMPI_Info_create(App<mpi::kInfo>* info) {
-  Slot* info_slot = nullptr;
+  mpi::InfoSlot* info_slot = nullptr;
   if (FERMATA_UNLIKELY(!info))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_create");
   const int error = core::Info_create(&info_slot);
@@ -4158,7 +4159,7 @@ FERMATA_EXPORT decltype(PMPI_Info_create) MPI_Info_create
     __attribute__((weak, alias("PMPI_Info_create")));
 
 FERMATA_EXPORT int PMPI_Info_create_env(int* argc, char*** argv, App<mpi::kInfo>* info) {
-  Slot* info_slot = nullptr;
+  mpi::InfoSlot* info_slot = nullptr;
   if (FERMATA_UNLIKELY(!info))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_create_env");
   const int error = core::Info_create_env(argc, argv, &info_slot);
@@ -4170,7 +4171,7 @@ FERMATA_EXPORT decltype(PMPI_Info_create_env) MPI_Info_create_env
     __attribute__((weak, alias("PMPI_Info_create_env")));
 
 FERMATA_EXPORT int PMPI_Info_delete(App<mpi::kInfo> info, const char* key) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Info_delete(info_slot, key);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Info_delete");
   return 0;
@@ -4179,8 +4180,8 @@ FERMATA_EXPORT decltype(PMPI_Info_delete) MPI_Info_delete
     __attribute__((weak, alias("PMPI_Info_delete")));
 
 FERMATA_EXPORT int PMPI_Info_dup(App<mpi::kInfo> info, App<mpi::kInfo>* newinfo) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* newinfo_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* newinfo_slot = nullptr;
   if (FERMATA_UNLIKELY(!newinfo))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_dup");
   const int error = core::Info_dup(info_slot, &newinfo_slot);
@@ -4196,7 +4197,7 @@ FERMATA_EXPORT App<mpi::kInfo> PMPI_Info_f2c(int info) {
 FERMATA_EXPORT decltype(PMPI_Info_f2c) MPI_Info_f2c __attribute__((weak, alias("PMPI_Info_f2c")));
 
 FERMATA_EXPORT int PMPI_Info_free(App<mpi::kInfo>* info) {
-  Slot* info_slot = handle_in<mpi::kInfo>(*info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(*info);
   const int error = core::Info_free(&info_slot);
   *info = handle_out<mpi::kInfo>(info_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Info_free");
@@ -4213,7 +4214,7 @@ FERMATA_EXPORT decltype(PMPI_Info_fromint) MPI_Info_fromint
 
 FERMATA_EXPORT int PMPI_Info_get(App<mpi::kInfo> info, const char* key, int valuelen, char* value,
                                  int* flag) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_get");
   const int error = core::Info_get(info_slot, key, valuelen, value, flag);
@@ -4223,7 +4224,7 @@ FERMATA_EXPORT int PMPI_Info_get(App<mpi::kInfo> info, const char* key, int valu
 FERMATA_EXPORT decltype(PMPI_Info_get) MPI_Info_get __attribute__((weak, alias("PMPI_Info_get")));
 
 FERMATA_EXPORT int PMPI_Info_get_nkeys(App<mpi::kInfo> info, int* nkeys) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   if (FERMATA_UNLIKELY(!nkeys))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_get_nkeys");
   const int error = core::Info_get_nkeys(info_slot, nkeys);
@@ -4234,7 +4235,7 @@ FERMATA_EXPORT decltype(PMPI_Info_get_nkeys) MPI_Info_get_nkeys
     __attribute__((weak, alias("PMPI_Info_get_nkeys")));
 
 FERMATA_EXPORT int PMPI_Info_get_nthkey(App<mpi::kInfo> info, int n, char* key) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Info_get_nthkey(info_slot, n, key);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Info_get_nthkey");
   return 0;
@@ -4244,7 +4245,7 @@ FERMATA_EXPORT decltype(PMPI_Info_get_nthkey) MPI_Info_get_nthkey
 
 FERMATA_EXPORT int PMPI_Info_get_string(App<mpi::kInfo> info, const char* key, int* buflen,
                                         char* value, int* flag) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_get_string");
   const int error = core::Info_get_string(info_slot, key, buflen, value, flag);
@@ -4256,7 +4257,7 @@ FERMATA_EXPORT decltype(PMPI_Info_get_string) MPI_Info_get_string
 
 FERMATA_EXPORT int PMPI_Info_get_valuelen(App<mpi::kInfo> info, const char* key, int* valuelen,
                                           int* flag) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   if (FERMATA_UNLIKELY(!valuelen || !flag))
     return core::raise(nullptr, abi::kErrArg, "MPI_Info_get_valuelen");
   const int error = core::Info_get_valuelen(info_slot, key, valuelen, flag);
@@ -4267,7 +4268,7 @@ FERMATA_EXPORT decltype(PMPI_Info_get_valuelen) MPI_Info_get_valuelen
     __attribute__((weak, alias("PMPI_Info_get_valuelen")));
 
 FERMATA_EXPORT int PMPI_Info_set(App<mpi::kInfo> info, const char* key, const char* value) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Info_set(info_slot, key, value);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Info_set");
   return 0;
@@ -4309,16 +4310,16 @@ FERMATA_EXPORT decltype(PMPI_Initialized) MPI_Initialized
 FERMATA_EXPORT int PMPI_Intercomm_create(App<mpi::kComm> local_comm, int local_leader,
                                          App<mpi::kComm> peer_comm, int remote_leader, int tag,
                                          App<mpi::kComm>* newintercomm) {
-  Slot* local_comm_slot = handle_in<mpi::kComm>(local_comm);
-  Slot* peer_comm_slot = handle_in<mpi::kComm>(peer_comm);
-  Slot* newintercomm_slot = nullptr;
+  mpi::CommSlot* local_comm_slot = handle_in<mpi::kComm>(local_comm);
+  mpi::CommSlot* peer_comm_slot = handle_in<mpi::kComm>(peer_comm);
+  mpi::CommSlot* newintercomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newintercomm))
     return core::raise(local_comm_slot, abi::kErrArg, "MPI_Intercomm_create");
   const int error = core::Intercomm_create(local_comm_slot, rank_in(local_leader), peer_comm_slot,
                                            rank_in(remote_leader), tag_in(tag), &newintercomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     *newintercomm = handle_out<mpi::kComm>(newintercomm_slot ? newintercomm_slot
-                                           : mpi::null_of(mpi::kComm));
+                                           : mpi::null_of<mpi::kComm>());
     return core::raise(local_comm_slot, error, "MPI_Intercomm_create");
   }
   *newintercomm = handle_out<mpi::kComm>(newintercomm_slot);
@@ -4333,11 +4334,11 @@ FERMATA_EXPORT int PMPI_Intercomm_create_from_groups(App<mpi::kGroup> local_grou
                                                      App<mpi::kInfo> info,
                                                      App<mpi::kErrhandler> errhandler,
                                                      App<mpi::kComm>* newintercomm) {
-  Slot* local_group_slot = handle_in<mpi::kGroup>(local_group);
-  Slot* remote_group_slot = handle_in<mpi::kGroup>(remote_group);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
-  Slot* newintercomm_slot = nullptr;
+  mpi::GroupSlot* local_group_slot = handle_in<mpi::kGroup>(local_group);
+  mpi::GroupSlot* remote_group_slot = handle_in<mpi::kGroup>(remote_group);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::CommSlot* newintercomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newintercomm))
     return core::raise(nullptr, abi::kErrArg, "MPI_Intercomm_create_from_groups");
   const int error = core::Intercomm_create_from_groups(local_group_slot, rank_in(local_leader),
@@ -4354,14 +4355,14 @@ FERMATA_EXPORT decltype(PMPI_Intercomm_create_from_groups) MPI_Intercomm_create_
 
 FERMATA_EXPORT int PMPI_Intercomm_merge(App<mpi::kComm> intercomm, int high,
                                         App<mpi::kComm>* newintracomm) {
-  Slot* intercomm_slot = handle_in<mpi::kComm>(intercomm);
-  Slot* newintracomm_slot = nullptr;
+  mpi::CommSlot* intercomm_slot = handle_in<mpi::kComm>(intercomm);
+  mpi::CommSlot* newintracomm_slot = nullptr;
   if (FERMATA_UNLIKELY(!newintracomm))
     return core::raise(intercomm_slot, abi::kErrArg, "MPI_Intercomm_merge");
   const int error = core::Intercomm_merge(intercomm_slot, high, &newintracomm_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     *newintracomm = handle_out<mpi::kComm>(newintracomm_slot ? newintracomm_slot
-                                           : mpi::null_of(mpi::kComm));
+                                           : mpi::null_of<mpi::kComm>());
     return core::raise(intercomm_slot, error, "MPI_Intercomm_merge");
   }
   *newintracomm = handle_out<mpi::kComm>(newintracomm_slot);
@@ -4372,7 +4373,7 @@ FERMATA_EXPORT decltype(PMPI_Intercomm_merge) MPI_Intercomm_merge
 
 FERMATA_EXPORT int PMPI_Iprobe(int source, int tag, App<mpi::kComm> comm, int* flag,
                                AppStatus* status) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Iprobe(rank_in(source), tag_in(tag), comm_slot, flag, status_out.data());
   if (*flag) status_out.finish();
@@ -4383,9 +4384,9 @@ FERMATA_EXPORT decltype(PMPI_Iprobe) MPI_Iprobe __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Irecv(void* buf, int count, App<mpi::kDatatype> datatype, int source,
                               int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Irecv(buf, count, datatype_slot, rank_in(source), tag_in(tag), comm_slot,
                                 &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Irecv");
@@ -4396,9 +4397,9 @@ FERMATA_EXPORT decltype(PMPI_Irecv) MPI_Irecv __attribute__((weak, alias("PMPI_I
 
 FERMATA_EXPORT int PMPI_Irecv_c(void* buf, i64 count, App<mpi::kDatatype> datatype, int source,
                                 int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Irecv_c(buf, count, datatype_slot, rank_in(source), tag_in(tag),
                                   comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Irecv_c");
@@ -4410,10 +4411,10 @@ FERMATA_EXPORT decltype(PMPI_Irecv_c) MPI_Irecv_c __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Ireduce(const void* sendbuf, void* recvbuf, int count,
                                 App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root,
                                 App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ireduce(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                   op_slot, rank_in(root), comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ireduce");
@@ -4425,10 +4426,10 @@ FERMATA_EXPORT decltype(PMPI_Ireduce) MPI_Ireduce __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Ireduce_c(const void* sendbuf, void* recvbuf, i64 count,
                                   App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root,
                                   App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ireduce_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                     op_slot, rank_in(root), comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ireduce_c");
@@ -4441,10 +4442,10 @@ FERMATA_EXPORT decltype(PMPI_Ireduce_c) MPI_Ireduce_c
 FERMATA_EXPORT int PMPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
                                         App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                         App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ireduce_scatter(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts,
                                           datatype_slot, op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ireduce_scatter");
@@ -4457,10 +4458,10 @@ FERMATA_EXPORT decltype(PMPI_Ireduce_scatter) MPI_Ireduce_scatter
 FERMATA_EXPORT int PMPI_Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
                                           App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                           App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ireduce_scatter_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts,
                                             datatype_slot, op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ireduce_scatter_c");
@@ -4473,10 +4474,10 @@ FERMATA_EXPORT decltype(PMPI_Ireduce_scatter_c) MPI_Ireduce_scatter_c
 FERMATA_EXPORT int PMPI_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
                                               App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                               App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ireduce_scatter_block(buffer_in(sendbuf), buffer_in(recvbuf), recvcount,
                                                 datatype_slot, op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0))
@@ -4490,10 +4491,10 @@ FERMATA_EXPORT decltype(PMPI_Ireduce_scatter_block) MPI_Ireduce_scatter_block
 FERMATA_EXPORT int PMPI_Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
                                                 App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                                 App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ireduce_scatter_block_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcount,
                                                   datatype_slot, op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0))
@@ -4506,9 +4507,9 @@ FERMATA_EXPORT decltype(PMPI_Ireduce_scatter_block_c) MPI_Ireduce_scatter_block_
 
 FERMATA_EXPORT int PMPI_Irsend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                                int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Irsend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                  &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Irsend");
@@ -4519,9 +4520,9 @@ FERMATA_EXPORT decltype(PMPI_Irsend) MPI_Irsend __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Irsend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                  int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Irsend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                    &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Irsend_c");
@@ -4543,10 +4544,10 @@ FERMATA_EXPORT decltype(PMPI_Is_thread_main) MPI_Is_thread_main
 FERMATA_EXPORT int PMPI_Iscan(const void* sendbuf, void* recvbuf, int count,
                               App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm,
                               App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iscan(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                 op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Iscan");
@@ -4558,10 +4559,10 @@ FERMATA_EXPORT decltype(PMPI_Iscan) MPI_Iscan __attribute__((weak, alias("PMPI_I
 FERMATA_EXPORT int PMPI_Iscan_c(const void* sendbuf, void* recvbuf, i64 count,
                                 App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                 App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iscan_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                   op_slot, comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Iscan_c");
@@ -4573,10 +4574,10 @@ FERMATA_EXPORT decltype(PMPI_Iscan_c) MPI_Iscan_c __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Iscatter(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                  void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                  int root, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iscatter(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                    recvcount, recvtype_slot, rank_in(root), comm_slot,
                                    &request_slot);
@@ -4589,10 +4590,10 @@ FERMATA_EXPORT decltype(PMPI_Iscatter) MPI_Iscatter __attribute__((weak, alias("
 FERMATA_EXPORT int PMPI_Iscatter_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype,
                                    void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                    int root, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iscatter_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                      buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                      comm_slot, &request_slot);
@@ -4607,10 +4608,10 @@ FERMATA_EXPORT int PMPI_Iscatterv(const void* sendbuf, const int* sendcounts, co
                                   App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                   App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                   App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iscatterv(buffer_in(sendbuf), sendcounts, displs, sendtype_slot,
                                     buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                     comm_slot, &request_slot);
@@ -4625,10 +4626,10 @@ FERMATA_EXPORT int PMPI_Iscatterv_c(const void* sendbuf, const i64* sendcounts, 
                                     App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                     App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                     App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Iscatterv_c(buffer_in(sendbuf), sendcounts, displs, sendtype_slot,
                                       buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                       comm_slot, &request_slot);
@@ -4641,9 +4642,9 @@ FERMATA_EXPORT decltype(PMPI_Iscatterv_c) MPI_Iscatterv_c
 
 FERMATA_EXPORT int PMPI_Isend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                               int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Isend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                 &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Isend");
@@ -4654,9 +4655,9 @@ FERMATA_EXPORT decltype(PMPI_Isend) MPI_Isend __attribute__((weak, alias("PMPI_I
 
 FERMATA_EXPORT int PMPI_Isend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                 int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Isend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                   &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Isend_c");
@@ -4669,10 +4670,10 @@ FERMATA_EXPORT int PMPI_Isendrecv(const void* sendbuf, int sendcount, App<mpi::k
                                   int dest, int sendtag, void* recvbuf, int recvcount,
                                   App<mpi::kDatatype> recvtype, int source, int recvtag,
                                   App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Isendrecv(sendbuf, sendcount, sendtype_slot, rank_in(dest),
                                     tag_in(sendtag), recvbuf, recvcount, recvtype_slot,
                                     rank_in(source), tag_in(recvtag), comm_slot, &request_slot);
@@ -4688,10 +4689,10 @@ FERMATA_EXPORT int PMPI_Isendrecv_c(const void* sendbuf, i64 sendcount,
                                     void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                     int source, int recvtag, App<mpi::kComm> comm,
                                     App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Isendrecv_c(sendbuf, sendcount, sendtype_slot, rank_in(dest),
                                       tag_in(sendtag), recvbuf, recvcount, recvtype_slot,
                                       rank_in(source), tag_in(recvtag), comm_slot, &request_slot);
@@ -4705,9 +4706,9 @@ FERMATA_EXPORT decltype(PMPI_Isendrecv_c) MPI_Isendrecv_c
 FERMATA_EXPORT int PMPI_Isendrecv_replace(void* buf, int count, App<mpi::kDatatype> datatype,
                                           int dest, int sendtag, int source, int recvtag,
                                           App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Isendrecv_replace(buf, count, datatype_slot, rank_in(dest),
                                             tag_in(sendtag), rank_in(source), tag_in(recvtag),
                                             comm_slot, &request_slot);
@@ -4721,9 +4722,9 @@ FERMATA_EXPORT decltype(PMPI_Isendrecv_replace) MPI_Isendrecv_replace
 FERMATA_EXPORT int PMPI_Isendrecv_replace_c(void* buf, i64 count, App<mpi::kDatatype> datatype,
                                             int dest, int sendtag, int source, int recvtag,
                                             App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Isendrecv_replace_c(buf, count, datatype_slot, rank_in(dest),
                                               tag_in(sendtag), rank_in(source), tag_in(recvtag),
                                               comm_slot, &request_slot);
@@ -4736,9 +4737,9 @@ FERMATA_EXPORT decltype(PMPI_Isendrecv_replace_c) MPI_Isendrecv_replace_c
 
 FERMATA_EXPORT int PMPI_Issend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                                int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Issend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                  &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Issend");
@@ -4749,9 +4750,9 @@ FERMATA_EXPORT decltype(PMPI_Issend) MPI_Issend __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Issend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                  int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Issend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot,
                                    &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Issend_c");
@@ -4784,7 +4785,7 @@ FERMATA_EXPORT decltype(PMPI_Keyval_free) MPI_Keyval_free
 
 FERMATA_EXPORT int PMPI_Lookup_name(const char* service_name, App<mpi::kInfo> info,
                                     char* port_name) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   StringOut<abi::kMaxPortName, app::kMaxPortName> port_name_out(port_name);
   const int error = core::Lookup_name(service_name, info_slot, port_name_out.data());
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Lookup_name");
@@ -4820,8 +4821,8 @@ FERMATA_EXPORT decltype(PMPI_Message_toint) MPI_Message_toint
 
 FERMATA_EXPORT int PMPI_Mprobe(int source, int tag, App<mpi::kComm> comm,
                                App<mpi::kMessage>* message, AppStatus* status) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* message_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::MessageSlot* message_slot = nullptr;
   StatusOut status_out(status);
   const int error = core::Mprobe(rank_in(source), tag_in(tag), comm_slot, &message_slot,
                                  status_out.data());
@@ -4834,8 +4835,8 @@ FERMATA_EXPORT decltype(PMPI_Mprobe) MPI_Mprobe __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Mrecv(void* buf, int count, App<mpi::kDatatype> datatype,
                               App<mpi::kMessage>* message, AppStatus* status) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* message_slot = handle_in<mpi::kMessage>(*message);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::MessageSlot* message_slot = handle_in<mpi::kMessage>(*message);
   StatusOut status_out(status);
   const int error = core::Mrecv(buf, count, datatype_slot, &message_slot, status_out.data());
   *message = handle_out<mpi::kMessage>(message_slot);
@@ -4847,8 +4848,8 @@ FERMATA_EXPORT decltype(PMPI_Mrecv) MPI_Mrecv __attribute__((weak, alias("PMPI_M
 
 FERMATA_EXPORT int PMPI_Mrecv_c(void* buf, i64 count, App<mpi::kDatatype> datatype,
                                 App<mpi::kMessage>* message, AppStatus* status) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* message_slot = handle_in<mpi::kMessage>(*message);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::MessageSlot* message_slot = handle_in<mpi::kMessage>(*message);
   StatusOut status_out(status);
   const int error = core::Mrecv_c(buf, count, datatype_slot, &message_slot, status_out.data());
   *message = handle_out<mpi::kMessage>(message_slot);
@@ -4862,9 +4863,9 @@ FERMATA_EXPORT int PMPI_Neighbor_allgather(const void* sendbuf, int sendcount,
                                            App<mpi::kDatatype> sendtype, void* recvbuf,
                                            int recvcount, App<mpi::kDatatype> recvtype,
                                            App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_allgather(buffer_in(sendbuf), sendcount, sendtype_slot,
                                              buffer_in(recvbuf), recvcount, recvtype_slot,
                                              comm_slot);
@@ -4878,9 +4879,9 @@ FERMATA_EXPORT int PMPI_Neighbor_allgather_c(const void* sendbuf, i64 sendcount,
                                              App<mpi::kDatatype> sendtype, void* recvbuf,
                                              i64 recvcount, App<mpi::kDatatype> recvtype,
                                              App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_allgather_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                buffer_in(recvbuf), recvcount, recvtype_slot,
                                                comm_slot);
@@ -4896,11 +4897,11 @@ FERMATA_EXPORT int PMPI_Neighbor_allgather_init(const void* sendbuf, int sendcou
                                                 int recvcount, App<mpi::kDatatype> recvtype,
                                                 App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                 App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_allgather_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                   buffer_in(recvbuf), recvcount, recvtype_slot,
                                                   comm_slot, info_slot, &request_slot);
@@ -4917,11 +4918,11 @@ FERMATA_EXPORT int PMPI_Neighbor_allgather_init_c(const void* sendbuf, i64 sendc
                                                   i64 recvcount, App<mpi::kDatatype> recvtype,
                                                   App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                   App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_allgather_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                     buffer_in(recvbuf), recvcount, recvtype_slot,
                                                     comm_slot, info_slot, &request_slot);
@@ -4937,9 +4938,9 @@ FERMATA_EXPORT int PMPI_Neighbor_allgatherv(const void* sendbuf, int sendcount,
                                             App<mpi::kDatatype> sendtype, void* recvbuf,
                                             const int* recvcounts, const int* displs,
                                             App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_allgatherv(buffer_in(sendbuf), sendcount, sendtype_slot,
                                               buffer_in(recvbuf), recvcounts, displs, recvtype_slot,
                                               comm_slot);
@@ -4953,9 +4954,9 @@ FERMATA_EXPORT int PMPI_Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount
                                               App<mpi::kDatatype> sendtype, void* recvbuf,
                                               const i64* recvcounts, const i64* displs,
                                               App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_allgatherv_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                 buffer_in(recvbuf), recvcounts, displs,
                                                 recvtype_slot, comm_slot);
@@ -4972,11 +4973,11 @@ FERMATA_EXPORT int PMPI_Neighbor_allgatherv_init(const void* sendbuf, int sendco
                                                  App<mpi::kDatatype> recvtype, App<mpi::kComm> comm,
                                                  App<mpi::kInfo> info,
                                                  App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_allgatherv_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                    buffer_in(recvbuf), recvcounts, displs,
                                                    recvtype_slot, comm_slot, info_slot,
@@ -4995,11 +4996,11 @@ FERMATA_EXPORT int PMPI_Neighbor_allgatherv_init_c(const void* sendbuf, i64 send
                                                    App<mpi::kDatatype> recvtype,
                                                    App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                    App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_allgatherv_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                      buffer_in(recvbuf), recvcounts, displs,
                                                      recvtype_slot, comm_slot, info_slot,
@@ -5016,9 +5017,9 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoall(const void* sendbuf, int sendcount,
                                           App<mpi::kDatatype> sendtype, void* recvbuf,
                                           int recvcount, App<mpi::kDatatype> recvtype,
                                           App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_alltoall(buffer_in(sendbuf), sendcount, sendtype_slot,
                                             buffer_in(recvbuf), recvcount, recvtype_slot,
                                             comm_slot);
@@ -5032,9 +5033,9 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoall_c(const void* sendbuf, i64 sendcount,
                                             App<mpi::kDatatype> sendtype, void* recvbuf,
                                             i64 recvcount, App<mpi::kDatatype> recvtype,
                                             App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_alltoall_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                               buffer_in(recvbuf), recvcount, recvtype_slot,
                                               comm_slot);
@@ -5049,11 +5050,11 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoall_init(const void* sendbuf, int sendcoun
                                                int recvcount, App<mpi::kDatatype> recvtype,
                                                App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_alltoall_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                  buffer_in(recvbuf), recvcount, recvtype_slot,
                                                  comm_slot, info_slot, &request_slot);
@@ -5070,11 +5071,11 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoall_init_c(const void* sendbuf, i64 sendco
                                                  i64 recvcount, App<mpi::kDatatype> recvtype,
                                                  App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                  App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_alltoall_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                                    buffer_in(recvbuf), recvcount, recvtype_slot,
                                                    comm_slot, info_slot, &request_slot);
@@ -5090,9 +5091,9 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallv(const void* sendbuf, const int* sendc
                                            const int* sdispls, App<mpi::kDatatype> sendtype,
                                            void* recvbuf, const int* recvcounts, const int* rdispls,
                                            App<mpi::kDatatype> recvtype, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_alltoallv(buffer_in(sendbuf), sendcounts, sdispls, sendtype_slot,
                                              buffer_in(recvbuf), recvcounts, rdispls, recvtype_slot,
                                              comm_slot);
@@ -5107,9 +5108,9 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallv_c(const void* sendbuf, const i64* sen
                                              void* recvbuf, const i64* recvcounts,
                                              const i64* rdispls, App<mpi::kDatatype> recvtype,
                                              App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_alltoallv_c(buffer_in(sendbuf), sendcounts, sdispls,
                                                sendtype_slot, buffer_in(recvbuf), recvcounts,
                                                rdispls, recvtype_slot, comm_slot);
@@ -5126,11 +5127,11 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallv_init(const void* sendbuf, const int* 
                                                 const int* rdispls, App<mpi::kDatatype> recvtype,
                                                 App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                 App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_alltoallv_init(buffer_in(sendbuf), sendcounts, sdispls,
                                                   sendtype_slot, buffer_in(recvbuf), recvcounts,
                                                   rdispls, recvtype_slot, comm_slot, info_slot,
@@ -5149,11 +5150,11 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallv_init_c(const void* sendbuf, const i64
                                                   const i64* rdispls, App<mpi::kDatatype> recvtype,
                                                   App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                   App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_alltoallv_init_c(buffer_in(sendbuf), sendcounts, sdispls,
                                                     sendtype_slot, buffer_in(recvbuf), recvcounts,
                                                     rdispls, recvtype_slot, comm_slot, info_slot,
@@ -5176,7 +5177,7 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallw(const void* sendbuf, const int* sendc
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_alltoallw(buffer_in(sendbuf), sendcounts, sdispls,
                                              sendtypes_slots.data(), buffer_in(recvbuf), recvcounts,
                                              rdispls, recvtypes_slots.data(), comm_slot);
@@ -5197,7 +5198,7 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallw_c(const void* sendbuf, const i64* sen
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Neighbor_alltoallw_c(buffer_in(sendbuf), sendcounts, sdispls,
                                                sendtypes_slots.data(), buffer_in(recvbuf),
                                                recvcounts, rdispls, recvtypes_slots.data(),
@@ -5221,9 +5222,9 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallw_init(const void* sendbuf, const int* 
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_alltoallw_init(buffer_in(sendbuf), sendcounts, sdispls,
                                                   sendtypes_slots.data(), buffer_in(recvbuf),
                                                   recvcounts, rdispls, recvtypes_slots.data(),
@@ -5249,9 +5250,9 @@ FERMATA_EXPORT int PMPI_Neighbor_alltoallw_init_c(const void* sendbuf, const i64
   if (buffer_in(sendbuf) == in_place()) sendtypes = nullptr;
   HandlesIn<mpi::kDatatype> sendtypes_slots(sendtypes, sends);
   HandlesIn<mpi::kDatatype> recvtypes_slots(recvtypes, receives);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Neighbor_alltoallw_init_c(buffer_in(sendbuf), sendcounts, sdispls,
                                                     sendtypes_slots.data(), buffer_in(recvbuf),
                                                     recvcounts, rdispls, recvtypes_slots.data(),
@@ -5270,7 +5271,7 @@ FERMATA_EXPORT int PMPI_Op_c2f(App<mpi::kOp> op) {
 FERMATA_EXPORT decltype(PMPI_Op_c2f) MPI_Op_c2f __attribute__((weak, alias("PMPI_Op_c2f")));
 
 FERMATA_EXPORT int PMPI_Op_commutative(App<mpi::kOp> op, int* commute) {
-  Slot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
   if (FERMATA_UNLIKELY(!commute))
     return core::raise(nullptr, abi::kErrArg, "MPI_Op_commutative");
   const int error = core::Op_commutative(op_slot, commute);
@@ -5281,7 +5282,7 @@ FERMATA_EXPORT decltype(PMPI_Op_commutative) MPI_Op_commutative
     __attribute__((weak, alias("PMPI_Op_commutative")));
 
 FERMATA_EXPORT int PMPI_Op_create(void* user_fn, int commute, App<mpi::kOp>* op) {
-  Slot* op_slot = nullptr;
+  mpi::OpSlot* op_slot = nullptr;
   if (FERMATA_UNLIKELY(!op))
     return core::raise(nullptr, abi::kErrArg, "MPI_Op_create");
   const int error = core::Op_create(user_fn, commute, &op_slot);
@@ -5293,7 +5294,7 @@ FERMATA_EXPORT decltype(PMPI_Op_create) MPI_Op_create
     __attribute__((weak, alias("PMPI_Op_create")));
 
 FERMATA_EXPORT int PMPI_Op_create_c(void* user_fn, int commute, App<mpi::kOp>* op) {
-  Slot* op_slot = nullptr;
+  mpi::OpSlot* op_slot = nullptr;
   if (FERMATA_UNLIKELY(!op))
     return core::raise(nullptr, abi::kErrArg, "MPI_Op_create_c");
   const int error = core::Op_create_c(user_fn, commute, &op_slot);
@@ -5310,7 +5311,7 @@ FERMATA_EXPORT App<mpi::kOp> PMPI_Op_f2c(int op) {
 FERMATA_EXPORT decltype(PMPI_Op_f2c) MPI_Op_f2c __attribute__((weak, alias("PMPI_Op_f2c")));
 
 FERMATA_EXPORT int PMPI_Op_free(App<mpi::kOp>* op) {
-  Slot* op_slot = handle_in<mpi::kOp>(*op);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(*op);
   const int error = core::Op_free(&op_slot);
   *op = handle_out<mpi::kOp>(op_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Op_free");
@@ -5330,7 +5331,7 @@ FERMATA_EXPORT int PMPI_Op_toint(App<mpi::kOp> op) {
 FERMATA_EXPORT decltype(PMPI_Op_toint) MPI_Op_toint __attribute__((weak, alias("PMPI_Op_toint")));
 
 FERMATA_EXPORT int PMPI_Open_port(App<mpi::kInfo> info, char* port_name) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   StringOut<abi::kMaxPortName, app::kMaxPortName> port_name_out(port_name);
   const int error = core::Open_port(info_slot, port_name_out.data());
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Open_port");
@@ -5342,8 +5343,8 @@ FERMATA_EXPORT decltype(PMPI_Open_port) MPI_Open_port
 
 FERMATA_EXPORT int PMPI_Pack(const void* inbuf, int incount, App<mpi::kDatatype> datatype,
                              void* outbuf, int outsize, int* position, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Pack(inbuf, incount, datatype_slot, outbuf, outsize, position, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Pack");
   return 0;
@@ -5352,8 +5353,8 @@ FERMATA_EXPORT decltype(PMPI_Pack) MPI_Pack __attribute__((weak, alias("PMPI_Pac
 
 FERMATA_EXPORT int PMPI_Pack_c(const void* inbuf, i64 incount, App<mpi::kDatatype> datatype,
                                void* outbuf, i64 outsize, i64* position, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Pack_c(inbuf, incount, datatype_slot, outbuf, outsize, position,
                                  comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Pack_c");
@@ -5364,7 +5365,7 @@ FERMATA_EXPORT decltype(PMPI_Pack_c) MPI_Pack_c __attribute__((weak, alias("PMPI
 FERMATA_EXPORT int PMPI_Pack_external(const char* datarep, const void* inbuf, int incount,
                                       App<mpi::kDatatype> datatype, void* outbuf, i64 outsize,
                                       i64* position) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Pack_external(datarep, inbuf, incount, datatype_slot, outbuf, outsize,
                                         position);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Pack_external");
@@ -5376,7 +5377,7 @@ FERMATA_EXPORT decltype(PMPI_Pack_external) MPI_Pack_external
 FERMATA_EXPORT int PMPI_Pack_external_c(const char* datarep, const void* inbuf, i64 incount,
                                         App<mpi::kDatatype> datatype, void* outbuf, i64 outsize,
                                         i64* position) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Pack_external_c(datarep, inbuf, incount, datatype_slot, outbuf, outsize,
                                           position);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Pack_external_c");
@@ -5387,7 +5388,7 @@ FERMATA_EXPORT decltype(PMPI_Pack_external_c) MPI_Pack_external_c
 
 FERMATA_EXPORT int PMPI_Pack_external_size(const char* datarep, int incount,
                                            App<mpi::kDatatype> datatype, i64* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(nullptr, abi::kErrArg, "MPI_Pack_external_size");
   const int error = core::Pack_external_size(datarep, incount, datatype_slot, size);
@@ -5399,7 +5400,7 @@ FERMATA_EXPORT decltype(PMPI_Pack_external_size) MPI_Pack_external_size
 
 FERMATA_EXPORT int PMPI_Pack_external_size_c(const char* datarep, i64 incount,
                                              App<mpi::kDatatype> datatype, i64* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(nullptr, abi::kErrArg, "MPI_Pack_external_size_c");
   const int error = core::Pack_external_size_c(datarep, incount, datatype_slot, size);
@@ -5411,8 +5412,8 @@ FERMATA_EXPORT decltype(PMPI_Pack_external_size_c) MPI_Pack_external_size_c
 
 FERMATA_EXPORT int PMPI_Pack_size(int incount, App<mpi::kDatatype> datatype, App<mpi::kComm> comm,
                                   int* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Pack_size");
   const int error = core::Pack_size(incount, datatype_slot, comm_slot, size);
@@ -5424,8 +5425,8 @@ FERMATA_EXPORT decltype(PMPI_Pack_size) MPI_Pack_size
 
 FERMATA_EXPORT int PMPI_Pack_size_c(i64 incount, App<mpi::kDatatype> datatype, App<mpi::kComm> comm,
                                     i64* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Pack_size_c");
   const int error = core::Pack_size_c(incount, datatype_slot, comm_slot, size);
@@ -5436,7 +5437,7 @@ FERMATA_EXPORT decltype(PMPI_Pack_size_c) MPI_Pack_size_c
     __attribute__((weak, alias("PMPI_Pack_size_c")));
 
 FERMATA_EXPORT int PMPI_Parrived(App<mpi::kRequest> request, int partition, int* flag) {
-  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(request);
   const int error = core::Parrived(request_slot, partition, flag);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Parrived");
   return 0;
@@ -5444,7 +5445,7 @@ FERMATA_EXPORT int PMPI_Parrived(App<mpi::kRequest> request, int partition, int*
 FERMATA_EXPORT decltype(PMPI_Parrived) MPI_Parrived __attribute__((weak, alias("PMPI_Parrived")));
 
 FERMATA_EXPORT int PMPI_Pready(int partition, App<mpi::kRequest> request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(request);
   const int error = core::Pready(partition, request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Pready");
   return 0;
@@ -5453,7 +5454,7 @@ FERMATA_EXPORT decltype(PMPI_Pready) MPI_Pready __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Pready_list(int length, const int* array_of_partitions,
                                     App<mpi::kRequest> request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(request);
   const int error = core::Pready_list(length, array_of_partitions, request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Pready_list");
   return 0;
@@ -5463,7 +5464,7 @@ FERMATA_EXPORT decltype(PMPI_Pready_list) MPI_Pready_list
 
 FERMATA_EXPORT int PMPI_Pready_range(int partition_low, int partition_high,
                                      App<mpi::kRequest> request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(request);
   const int error = core::Pready_range(partition_low, partition_high, request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Pready_range");
   return 0;
@@ -5475,10 +5476,10 @@ FERMATA_EXPORT int PMPI_Precv_init(void* buf, int partitions, i64 count,
                                    App<mpi::kDatatype> datatype, int source, int tag,
                                    App<mpi::kComm> comm, App<mpi::kInfo> info,
                                    App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Precv_init(buf, partitions, count, datatype_slot, rank_in(source),
                                      tag_in(tag), comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Precv_init");
@@ -5489,7 +5490,7 @@ FERMATA_EXPORT decltype(PMPI_Precv_init) MPI_Precv_init
     __attribute__((weak, alias("PMPI_Precv_init")));
 
 FERMATA_EXPORT int PMPI_Probe(int source, int tag, App<mpi::kComm> comm, AppStatus* status) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Probe(rank_in(source), tag_in(tag), comm_slot, status_out.data());
   status_out.finish();
@@ -5502,10 +5503,10 @@ FERMATA_EXPORT int PMPI_Psend_init(const void* buf, int partitions, i64 count,
                                    App<mpi::kDatatype> datatype, int dest, int tag,
                                    App<mpi::kComm> comm, App<mpi::kInfo> info,
                                    App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Psend_init(buf, partitions, count, datatype_slot, rank_in(dest),
                                      tag_in(tag), comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Psend_init");
@@ -5517,7 +5518,7 @@ FERMATA_EXPORT decltype(PMPI_Psend_init) MPI_Psend_init
 
 FERMATA_EXPORT int PMPI_Publish_name(const char* service_name, App<mpi::kInfo> info,
                                      const char* port_name) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Publish_name(service_name, info_slot, port_name);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Publish_name");
   return 0;
@@ -5529,9 +5530,9 @@ FERMATA_EXPORT int PMPI_Put(const void* origin_addr, int origin_count,
                             App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
                             int target_count, App<mpi::kDatatype> target_datatype,
                             App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Put(origin_addr, origin_count, origin_datatype_slot, rank_in(target_rank),
                               target_disp, target_count, target_datatype_slot, win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Put");
@@ -5543,9 +5544,9 @@ FERMATA_EXPORT int PMPI_Put_c(const void* origin_addr, i64 origin_count,
                               App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
                               i64 target_count, App<mpi::kDatatype> target_datatype,
                               App<mpi::kWin> win) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Put_c(origin_addr, origin_count, origin_datatype_slot,
                                 rank_in(target_rank), target_disp, target_count,
                                 target_datatype_slot, win_slot);
@@ -5570,11 +5571,11 @@ FERMATA_EXPORT int PMPI_Raccumulate(const void* origin_addr, int origin_count,
                                     i64 target_disp, int target_count,
                                     App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                     App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Raccumulate(origin_addr, origin_count, origin_datatype_slot,
                                       rank_in(target_rank), target_disp, target_count,
                                       target_datatype_slot, op_slot, win_slot, &request_slot);
@@ -5590,11 +5591,11 @@ FERMATA_EXPORT int PMPI_Raccumulate_c(const void* origin_addr, i64 origin_count,
                                       i64 target_disp, i64 target_count,
                                       App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                       App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Raccumulate_c(origin_addr, origin_count, origin_datatype_slot,
                                         rank_in(target_rank), target_disp, target_count,
                                         target_datatype_slot, op_slot, win_slot, &request_slot);
@@ -5607,8 +5608,8 @@ FERMATA_EXPORT decltype(PMPI_Raccumulate_c) MPI_Raccumulate_c
 
 FERMATA_EXPORT int PMPI_Recv(void* buf, int count, App<mpi::kDatatype> datatype, int source,
                              int tag, App<mpi::kComm> comm, AppStatus* status) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Recv(buf, count, datatype_slot, rank_in(source), tag_in(tag), comm_slot,
                                status_out.data());
@@ -5620,8 +5621,8 @@ FERMATA_EXPORT decltype(PMPI_Recv) MPI_Recv __attribute__((weak, alias("PMPI_Rec
 
 FERMATA_EXPORT int PMPI_Recv_c(void* buf, i64 count, App<mpi::kDatatype> datatype, int source,
                                int tag, App<mpi::kComm> comm, AppStatus* status) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Recv_c(buf, count, datatype_slot, rank_in(source), tag_in(tag), comm_slot,
                                  status_out.data());
@@ -5633,9 +5634,9 @@ FERMATA_EXPORT decltype(PMPI_Recv_c) MPI_Recv_c __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Recv_init(void* buf, int count, App<mpi::kDatatype> datatype, int source,
                                   int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Recv_init(buf, count, datatype_slot, rank_in(source), tag_in(tag),
                                     comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Recv_init");
@@ -5647,9 +5648,9 @@ FERMATA_EXPORT decltype(PMPI_Recv_init) MPI_Recv_init
 
 FERMATA_EXPORT int PMPI_Recv_init_c(void* buf, i64 count, App<mpi::kDatatype> datatype, int source,
                                     int tag, App<mpi::kComm> comm, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Recv_init_c(buf, count, datatype_slot, rank_in(source), tag_in(tag),
                                       comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Recv_init_c");
@@ -5662,9 +5663,9 @@ FERMATA_EXPORT decltype(PMPI_Recv_init_c) MPI_Recv_init_c
 FERMATA_EXPORT int PMPI_Reduce(const void* sendbuf, void* recvbuf, int count,
                                App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root,
                                App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Reduce(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                  op_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Reduce");
@@ -5675,9 +5676,9 @@ FERMATA_EXPORT decltype(PMPI_Reduce) MPI_Reduce __attribute__((weak, alias("PMPI
 FERMATA_EXPORT int PMPI_Reduce_c(const void* sendbuf, void* recvbuf, i64 count,
                                  App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root,
                                  App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Reduce_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                    op_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Reduce_c");
@@ -5689,11 +5690,11 @@ FERMATA_EXPORT int PMPI_Reduce_init(const void* sendbuf, void* recvbuf, int coun
                                     App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root,
                                     App<mpi::kComm> comm, App<mpi::kInfo> info,
                                     App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Reduce_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                       op_slot, rank_in(root), comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Reduce_init");
@@ -5707,11 +5708,11 @@ FERMATA_EXPORT int PMPI_Reduce_init_c(const void* sendbuf, void* recvbuf, i64 co
                                       App<mpi::kDatatype> datatype, App<mpi::kOp> op, int root,
                                       App<mpi::kComm> comm, App<mpi::kInfo> info,
                                       App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Reduce_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count,
                                         datatype_slot, op_slot, rank_in(root), comm_slot, info_slot,
                                         &request_slot);
@@ -5724,8 +5725,8 @@ FERMATA_EXPORT decltype(PMPI_Reduce_init_c) MPI_Reduce_init_c
 
 FERMATA_EXPORT int PMPI_Reduce_local(const void* inbuf, void* inoutbuf, int count,
                                      App<mpi::kDatatype> datatype, App<mpi::kOp> op) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
   const int error = core::Reduce_local(inbuf, inoutbuf, count, datatype_slot, op_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Reduce_local");
   return 0;
@@ -5735,8 +5736,8 @@ FERMATA_EXPORT decltype(PMPI_Reduce_local) MPI_Reduce_local
 
 FERMATA_EXPORT int PMPI_Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count,
                                        App<mpi::kDatatype> datatype, App<mpi::kOp> op) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
   const int error = core::Reduce_local_c(inbuf, inoutbuf, count, datatype_slot, op_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Reduce_local_c");
   return 0;
@@ -5747,9 +5748,9 @@ FERMATA_EXPORT decltype(PMPI_Reduce_local_c) MPI_Reduce_local_c
 FERMATA_EXPORT int PMPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
                                        App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                        App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Reduce_scatter(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts,
                                          datatype_slot, op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Reduce_scatter");
@@ -5761,9 +5762,9 @@ FERMATA_EXPORT decltype(PMPI_Reduce_scatter) MPI_Reduce_scatter
 FERMATA_EXPORT int PMPI_Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
                                          App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                          App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Reduce_scatter_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts,
                                            datatype_slot, op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Reduce_scatter_c");
@@ -5775,9 +5776,9 @@ FERMATA_EXPORT decltype(PMPI_Reduce_scatter_c) MPI_Reduce_scatter_c
 FERMATA_EXPORT int PMPI_Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
                                              App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                              App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Reduce_scatter_block(buffer_in(sendbuf), buffer_in(recvbuf), recvcount,
                                                datatype_slot, op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0))
@@ -5790,9 +5791,9 @@ FERMATA_EXPORT decltype(PMPI_Reduce_scatter_block) MPI_Reduce_scatter_block
 FERMATA_EXPORT int PMPI_Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
                                                App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                                App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Reduce_scatter_block_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcount,
                                                  datatype_slot, op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0))
@@ -5806,11 +5807,11 @@ FERMATA_EXPORT int PMPI_Reduce_scatter_block_init(const void* sendbuf, void* rec
                                                   App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                                   App<mpi::kComm> comm, App<mpi::kInfo> info,
                                                   App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Reduce_scatter_block_init(buffer_in(sendbuf), buffer_in(recvbuf),
                                                     recvcount, datatype_slot, op_slot, comm_slot,
                                                     info_slot, &request_slot);
@@ -5827,11 +5828,11 @@ FERMATA_EXPORT int PMPI_Reduce_scatter_block_init_c(const void* sendbuf, void* r
                                                     App<mpi::kOp> op, App<mpi::kComm> comm,
                                                     App<mpi::kInfo> info,
                                                     App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Reduce_scatter_block_init_c(buffer_in(sendbuf), buffer_in(recvbuf),
                                                       recvcount, datatype_slot, op_slot, comm_slot,
                                                       info_slot, &request_slot);
@@ -5847,11 +5848,11 @@ FERMATA_EXPORT int PMPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf,
                                             const int* recvcounts, App<mpi::kDatatype> datatype,
                                             App<mpi::kOp> op, App<mpi::kComm> comm,
                                             App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Reduce_scatter_init(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts,
                                               datatype_slot, op_slot, comm_slot, info_slot,
                                               &request_slot);
@@ -5866,11 +5867,11 @@ FERMATA_EXPORT int PMPI_Reduce_scatter_init_c(const void* sendbuf, void* recvbuf
                                               const i64* recvcounts, App<mpi::kDatatype> datatype,
                                               App<mpi::kOp> op, App<mpi::kComm> comm,
                                               App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Reduce_scatter_init_c(buffer_in(sendbuf), buffer_in(recvbuf), recvcounts,
                                                 datatype_slot, op_slot, comm_slot, info_slot,
                                                 &request_slot);
@@ -5941,7 +5942,7 @@ FERMATA_EXPORT decltype(PMPI_Request_f2c) MPI_Request_f2c
     __attribute__((weak, alias("PMPI_Request_f2c")));
 
 FERMATA_EXPORT int PMPI_Request_free(App<mpi::kRequest>* request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(*request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(*request);
   const int error = core::Request_free(&request_slot);
   *request = handle_out<mpi::kRequest>(request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Request_free");
@@ -5958,7 +5959,7 @@ FERMATA_EXPORT decltype(PMPI_Request_fromint) MPI_Request_fromint
 
 FERMATA_EXPORT int PMPI_Request_get_status(App<mpi::kRequest> request, int* flag,
                                            AppStatus* status) {
-  Slot* request_slot = handle_in<mpi::kRequest>(request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(request);
   StatusOut status_out(status);
   const int error = core::Request_get_status(request_slot, flag, status_out.data());
   if (*flag) status_out.finish();
@@ -6020,10 +6021,10 @@ FERMATA_EXPORT int PMPI_Rget(void* origin_addr, int origin_count,
                              App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
                              int target_count, App<mpi::kDatatype> target_datatype,
                              App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rget(origin_addr, origin_count, origin_datatype_slot,
                                rank_in(target_rank), target_disp, target_count,
                                target_datatype_slot, win_slot, &request_slot);
@@ -6038,10 +6039,10 @@ FERMATA_EXPORT int PMPI_Rget_c(void* origin_addr, i64 origin_count,
                                i64 target_disp, i64 target_count,
                                App<mpi::kDatatype> target_datatype, App<mpi::kWin> win,
                                App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rget_c(origin_addr, origin_count, origin_datatype_slot,
                                  rank_in(target_rank), target_disp, target_count,
                                  target_datatype_slot, win_slot, &request_slot);
@@ -6057,12 +6058,12 @@ FERMATA_EXPORT int PMPI_Rget_accumulate(const void* origin_addr, int origin_coun
                                         int target_rank, i64 target_disp, int target_count,
                                         App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                         App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rget_accumulate(origin_addr, origin_count, origin_datatype_slot,
                                           result_addr, result_count, result_datatype_slot,
                                           rank_in(target_rank), target_disp, target_count,
@@ -6080,12 +6081,12 @@ FERMATA_EXPORT int PMPI_Rget_accumulate_c(const void* origin_addr, i64 origin_co
                                           int target_rank, i64 target_disp, i64 target_count,
                                           App<mpi::kDatatype> target_datatype, App<mpi::kOp> op,
                                           App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* result_datatype_slot = handle_in<mpi::kDatatype>(result_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rget_accumulate_c(origin_addr, origin_count, origin_datatype_slot,
                                             result_addr, result_count, result_datatype_slot,
                                             rank_in(target_rank), target_disp, target_count,
@@ -6101,10 +6102,10 @@ FERMATA_EXPORT int PMPI_Rput(const void* origin_addr, int origin_count,
                              App<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
                              int target_count, App<mpi::kDatatype> target_datatype,
                              App<mpi::kWin> win, App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rput(origin_addr, origin_count, origin_datatype_slot,
                                rank_in(target_rank), target_disp, target_count,
                                target_datatype_slot, win_slot, &request_slot);
@@ -6119,10 +6120,10 @@ FERMATA_EXPORT int PMPI_Rput_c(const void* origin_addr, i64 origin_count,
                                i64 target_disp, i64 target_count,
                                App<mpi::kDatatype> target_datatype, App<mpi::kWin> win,
                                App<mpi::kRequest>* request) {
-  Slot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
-  Slot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* origin_datatype_slot = handle_in<mpi::kDatatype>(origin_datatype);
+  mpi::DatatypeSlot* target_datatype_slot = handle_in<mpi::kDatatype>(target_datatype);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rput_c(origin_addr, origin_count, origin_datatype_slot,
                                  rank_in(target_rank), target_disp, target_count,
                                  target_datatype_slot, win_slot, &request_slot);
@@ -6134,8 +6135,8 @@ FERMATA_EXPORT decltype(PMPI_Rput_c) MPI_Rput_c __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Rsend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                               int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Rsend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Rsend");
   return 0;
@@ -6144,8 +6145,8 @@ FERMATA_EXPORT decltype(PMPI_Rsend) MPI_Rsend __attribute__((weak, alias("PMPI_R
 
 FERMATA_EXPORT int PMPI_Rsend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                 int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Rsend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Rsend_c");
   return 0;
@@ -6155,9 +6156,9 @@ FERMATA_EXPORT decltype(PMPI_Rsend_c) MPI_Rsend_c __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Rsend_init(const void* buf, int count, App<mpi::kDatatype> datatype,
                                    int dest, int tag, App<mpi::kComm> comm,
                                    App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rsend_init(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                      comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Rsend_init");
@@ -6170,9 +6171,9 @@ FERMATA_EXPORT decltype(PMPI_Rsend_init) MPI_Rsend_init
 FERMATA_EXPORT int PMPI_Rsend_init_c(const void* buf, i64 count, App<mpi::kDatatype> datatype,
                                      int dest, int tag, App<mpi::kComm> comm,
                                      App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Rsend_init_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                        comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Rsend_init_c");
@@ -6184,9 +6185,9 @@ FERMATA_EXPORT decltype(PMPI_Rsend_init_c) MPI_Rsend_init_c
 
 FERMATA_EXPORT int PMPI_Scan(const void* sendbuf, void* recvbuf, int count,
                              App<mpi::kDatatype> datatype, App<mpi::kOp> op, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Scan(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Scan");
@@ -6197,9 +6198,9 @@ FERMATA_EXPORT decltype(PMPI_Scan) MPI_Scan __attribute__((weak, alias("PMPI_Sca
 FERMATA_EXPORT int PMPI_Scan_c(const void* sendbuf, void* recvbuf, i64 count,
                                App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Scan_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                  op_slot, comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Scan_c");
@@ -6211,11 +6212,11 @@ FERMATA_EXPORT int PMPI_Scan_init(const void* sendbuf, void* recvbuf, int count,
                                   App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                   App<mpi::kComm> comm, App<mpi::kInfo> info,
                                   App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Scan_init(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                     op_slot, comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Scan_init");
@@ -6229,11 +6230,11 @@ FERMATA_EXPORT int PMPI_Scan_init_c(const void* sendbuf, void* recvbuf, i64 coun
                                     App<mpi::kDatatype> datatype, App<mpi::kOp> op,
                                     App<mpi::kComm> comm, App<mpi::kInfo> info,
                                     App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* op_slot = handle_in<mpi::kOp>(op);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::OpSlot* op_slot = handle_in<mpi::kOp>(op);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Scan_init_c(buffer_in(sendbuf), buffer_in(recvbuf), count, datatype_slot,
                                       op_slot, comm_slot, info_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Scan_init_c");
@@ -6246,9 +6247,9 @@ FERMATA_EXPORT decltype(PMPI_Scan_init_c) MPI_Scan_init_c
 FERMATA_EXPORT int PMPI_Scatter(const void* sendbuf, int sendcount, App<mpi::kDatatype> sendtype,
                                 void* recvbuf, int recvcount, App<mpi::kDatatype> recvtype,
                                 int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Scatter(buffer_in(sendbuf), sendcount, sendtype_slot, buffer_in(recvbuf),
                                   recvcount, recvtype_slot, rank_in(root), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Scatter");
@@ -6259,9 +6260,9 @@ FERMATA_EXPORT decltype(PMPI_Scatter) MPI_Scatter __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Scatter_c(const void* sendbuf, i64 sendcount, App<mpi::kDatatype> sendtype,
                                   void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                   int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Scatter_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                     buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                     comm_slot);
@@ -6275,11 +6276,11 @@ FERMATA_EXPORT int PMPI_Scatter_init(const void* sendbuf, int sendcount,
                                      App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                      App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                      App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Scatter_init(buffer_in(sendbuf), sendcount, sendtype_slot,
                                        buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                        comm_slot, info_slot, &request_slot);
@@ -6294,11 +6295,11 @@ FERMATA_EXPORT int PMPI_Scatter_init_c(const void* sendbuf, i64 sendcount,
                                        App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                        App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                        App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Scatter_init_c(buffer_in(sendbuf), sendcount, sendtype_slot,
                                          buffer_in(recvbuf), recvcount, recvtype_slot,
                                          rank_in(root), comm_slot, info_slot, &request_slot);
@@ -6312,9 +6313,9 @@ FERMATA_EXPORT decltype(PMPI_Scatter_init_c) MPI_Scatter_init_c
 FERMATA_EXPORT int PMPI_Scatterv(const void* sendbuf, const int* sendcounts, const int* displs,
                                  App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                  App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Scatterv(buffer_in(sendbuf), sendcounts, displs, sendtype_slot,
                                    buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                    comm_slot);
@@ -6326,9 +6327,9 @@ FERMATA_EXPORT decltype(PMPI_Scatterv) MPI_Scatterv __attribute__((weak, alias("
 FERMATA_EXPORT int PMPI_Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
                                    App<mpi::kDatatype> sendtype, void* recvbuf, i64 recvcount,
                                    App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Scatterv_c(buffer_in(sendbuf), sendcounts, displs, sendtype_slot,
                                      buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                      comm_slot);
@@ -6342,11 +6343,11 @@ FERMATA_EXPORT int PMPI_Scatterv_init(const void* sendbuf, const int* sendcounts
                                       App<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
                                       App<mpi::kDatatype> recvtype, int root, App<mpi::kComm> comm,
                                       App<mpi::kInfo> info, App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Scatterv_init(buffer_in(sendbuf), sendcounts, displs, sendtype_slot,
                                         buffer_in(recvbuf), recvcount, recvtype_slot, rank_in(root),
                                         comm_slot, info_slot, &request_slot);
@@ -6362,11 +6363,11 @@ FERMATA_EXPORT int PMPI_Scatterv_init_c(const void* sendbuf, const i64* sendcoun
                                         void* recvbuf, i64 recvcount, App<mpi::kDatatype> recvtype,
                                         int root, App<mpi::kComm> comm, App<mpi::kInfo> info,
                                         App<mpi::kRequest>* request) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Scatterv_init_c(buffer_in(sendbuf), sendcounts, displs, sendtype_slot,
                                           buffer_in(recvbuf), recvcount, recvtype_slot,
                                           rank_in(root), comm_slot, info_slot, &request_slot);
@@ -6379,8 +6380,8 @@ FERMATA_EXPORT decltype(PMPI_Scatterv_init_c) MPI_Scatterv_init_c
 
 FERMATA_EXPORT int PMPI_Send(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                              int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Send(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Send");
   return 0;
@@ -6389,8 +6390,8 @@ FERMATA_EXPORT decltype(PMPI_Send) MPI_Send __attribute__((weak, alias("PMPI_Sen
 
 FERMATA_EXPORT int PMPI_Send_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Send_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Send_c");
   return 0;
@@ -6400,9 +6401,9 @@ FERMATA_EXPORT decltype(PMPI_Send_c) MPI_Send_c __attribute__((weak, alias("PMPI
 FERMATA_EXPORT int PMPI_Send_init(const void* buf, int count, App<mpi::kDatatype> datatype,
                                   int dest, int tag, App<mpi::kComm> comm,
                                   App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Send_init(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                     comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Send_init");
@@ -6415,9 +6416,9 @@ FERMATA_EXPORT decltype(PMPI_Send_init) MPI_Send_init
 FERMATA_EXPORT int PMPI_Send_init_c(const void* buf, i64 count, App<mpi::kDatatype> datatype,
                                     int dest, int tag, App<mpi::kComm> comm,
                                     App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Send_init_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                       comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Send_init_c");
@@ -6431,9 +6432,9 @@ FERMATA_EXPORT int PMPI_Sendrecv(const void* sendbuf, int sendcount, App<mpi::kD
                                  int dest, int sendtag, void* recvbuf, int recvcount,
                                  App<mpi::kDatatype> recvtype, int source, int recvtag,
                                  App<mpi::kComm> comm, AppStatus* status) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Sendrecv(sendbuf, sendcount, sendtype_slot, rank_in(dest),
                                    tag_in(sendtag), recvbuf, recvcount, recvtype_slot,
@@ -6448,9 +6449,9 @@ FERMATA_EXPORT int PMPI_Sendrecv_c(const void* sendbuf, i64 sendcount, App<mpi::
                                    int dest, int sendtag, void* recvbuf, i64 recvcount,
                                    App<mpi::kDatatype> recvtype, int source, int recvtag,
                                    App<mpi::kComm> comm, AppStatus* status) {
-  Slot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
-  Slot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* sendtype_slot = handle_in<mpi::kDatatype>(sendtype);
+  mpi::DatatypeSlot* recvtype_slot = handle_in<mpi::kDatatype>(recvtype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Sendrecv_c(sendbuf, sendcount, sendtype_slot, rank_in(dest),
                                      tag_in(sendtag), recvbuf, recvcount, recvtype_slot,
@@ -6466,8 +6467,8 @@ FERMATA_EXPORT decltype(PMPI_Sendrecv_c) MPI_Sendrecv_c
 FERMATA_EXPORT int PMPI_Sendrecv_replace(void* buf, int count, App<mpi::kDatatype> datatype,
                                          int dest, int sendtag, int source, int recvtag,
                                          App<mpi::kComm> comm, AppStatus* status) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Sendrecv_replace(buf, count, datatype_slot, rank_in(dest),
                                            tag_in(sendtag), rank_in(source), tag_in(recvtag),
@@ -6482,8 +6483,8 @@ FERMATA_EXPORT decltype(PMPI_Sendrecv_replace) MPI_Sendrecv_replace
 FERMATA_EXPORT int PMPI_Sendrecv_replace_c(void* buf, i64 count, App<mpi::kDatatype> datatype,
                                            int dest, int sendtag, int source, int recvtag,
                                            App<mpi::kComm> comm, AppStatus* status) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   StatusOut status_out(status);
   const int error = core::Sendrecv_replace_c(buf, count, datatype_slot, rank_in(dest),
                                              tag_in(sendtag), rank_in(source), tag_in(recvtag),
@@ -6496,7 +6497,7 @@ FERMATA_EXPORT decltype(PMPI_Sendrecv_replace_c) MPI_Sendrecv_replace_c
     __attribute__((weak, alias("PMPI_Sendrecv_replace_c")));
 
 FERMATA_EXPORT int PMPI_Session_attach_buffer(App<mpi::kSession> session, void* buffer, int size) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
   const int error = core::Session_attach_buffer(session_slot, buffer_in(buffer), size);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_attach_buffer");
@@ -6507,7 +6508,7 @@ FERMATA_EXPORT decltype(PMPI_Session_attach_buffer) MPI_Session_attach_buffer
 
 FERMATA_EXPORT int PMPI_Session_attach_buffer_c(App<mpi::kSession> session, void* buffer,
                                                 i64 size) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
   const int error = core::Session_attach_buffer_c(session_slot, buffer_in(buffer), size);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_attach_buffer_c");
@@ -6523,7 +6524,7 @@ FERMATA_EXPORT decltype(PMPI_Session_c2f) MPI_Session_c2f
     __attribute__((weak, alias("PMPI_Session_c2f")));
 
 FERMATA_EXPORT int PMPI_Session_call_errhandler(App<mpi::kSession> session, int errorcode) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
   const int error = core::Session_call_errhandler(session_slot, error_class_in(errorcode));
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_call_errhandler");
@@ -6534,7 +6535,7 @@ FERMATA_EXPORT decltype(PMPI_Session_call_errhandler) MPI_Session_call_errhandle
 
 FERMATA_EXPORT int PMPI_Session_create_errhandler(void* session_errhandler_fn,
                                                   App<mpi::kErrhandler>* errhandler) {
-  Slot* errhandler_slot = nullptr;
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(nullptr, abi::kErrArg, "MPI_Session_create_errhandler");
   const int error = core::Session_create_errhandler(session_errhandler_fn, &errhandler_slot);
@@ -6548,7 +6549,7 @@ FERMATA_EXPORT decltype(PMPI_Session_create_errhandler) MPI_Session_create_errha
 
 FERMATA_EXPORT int PMPI_Session_detach_buffer(App<mpi::kSession> session, void* buffer_addr,
                                               int* size) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(session_slot, abi::kErrArg, "MPI_Session_detach_buffer");
   const int error = core::Session_detach_buffer(session_slot, buffer_addr, size);
@@ -6562,7 +6563,7 @@ FERMATA_EXPORT decltype(PMPI_Session_detach_buffer) MPI_Session_detach_buffer
 
 FERMATA_EXPORT int PMPI_Session_detach_buffer_c(App<mpi::kSession> session, void* buffer_addr,
                                                 i64* size) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(session_slot, abi::kErrArg, "MPI_Session_detach_buffer_c");
   const int error = core::Session_detach_buffer_c(session_slot, buffer_addr, size);
@@ -6581,7 +6582,7 @@ FERMATA_EXPORT decltype(PMPI_Session_f2c) MPI_Session_f2c
     __attribute__((weak, alias("PMPI_Session_f2c")));
 
 FERMATA_EXPORT int PMPI_Session_finalize(App<mpi::kSession>* session) {
-  Slot* session_slot = handle_in<mpi::kSession>(*session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(*session);
   const int error = core::Session_finalize(&session_slot);
   *session = handle_out<mpi::kSession>(session_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(session_slot, error, "MPI_Session_finalize");
@@ -6591,7 +6592,7 @@ FERMATA_EXPORT decltype(PMPI_Session_finalize) MPI_Session_finalize
     __attribute__((weak, alias("PMPI_Session_finalize")));
 
 FERMATA_EXPORT int PMPI_Session_flush_buffer(App<mpi::kSession> session) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
   const int error = core::Session_flush_buffer(session_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_flush_buffer");
@@ -6608,8 +6609,8 @@ FERMATA_EXPORT decltype(PMPI_Session_fromint) MPI_Session_fromint
 
 FERMATA_EXPORT int PMPI_Session_get_errhandler(App<mpi::kSession> session,
                                                App<mpi::kErrhandler>* errhandler) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* errhandler_slot = nullptr;
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_errhandler");
   const int error = core::Session_get_errhandler(session_slot, &errhandler_slot);
@@ -6622,8 +6623,8 @@ FERMATA_EXPORT decltype(PMPI_Session_get_errhandler) MPI_Session_get_errhandler
     __attribute__((weak, alias("PMPI_Session_get_errhandler")));
 
 FERMATA_EXPORT int PMPI_Session_get_info(App<mpi::kSession> session, App<mpi::kInfo>* info_used) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* info_used_slot = nullptr;
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::InfoSlot* info_used_slot = nullptr;
   if (FERMATA_UNLIKELY(!info_used))
     return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_info");
   const int error = core::Session_get_info(session_slot, &info_used_slot);
@@ -6636,8 +6637,8 @@ FERMATA_EXPORT decltype(PMPI_Session_get_info) MPI_Session_get_info
 
 FERMATA_EXPORT int PMPI_Session_get_nth_pset(App<mpi::kSession> session, App<mpi::kInfo> info,
                                              int n, int* pset_len, char* pset_name) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Session_get_nth_pset(session_slot, info_slot, n, pset_len, pset_name);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_get_nth_pset");
@@ -6648,8 +6649,8 @@ FERMATA_EXPORT decltype(PMPI_Session_get_nth_pset) MPI_Session_get_nth_pset
 
 FERMATA_EXPORT int PMPI_Session_get_num_psets(App<mpi::kSession> session, App<mpi::kInfo> info,
                                               int* npset_names) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   if (FERMATA_UNLIKELY(!npset_names))
     return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_num_psets");
   const int error = core::Session_get_num_psets(session_slot, info_slot, npset_names);
@@ -6662,8 +6663,8 @@ FERMATA_EXPORT decltype(PMPI_Session_get_num_psets) MPI_Session_get_num_psets
 
 FERMATA_EXPORT int PMPI_Session_get_pset_info(App<mpi::kSession> session, const char* pset_name,
                                               App<mpi::kInfo>* info) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* info_slot = nullptr;
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::InfoSlot* info_slot = nullptr;
   if (FERMATA_UNLIKELY(!info))
     return core::raise(session_slot, abi::kErrArg, "MPI_Session_get_pset_info");
   const int error = core::Session_get_pset_info(session_slot, pset_name, &info_slot);
@@ -6677,8 +6678,8 @@ FERMATA_EXPORT decltype(PMPI_Session_get_pset_info) MPI_Session_get_pset_info
 
 FERMATA_EXPORT int PMPI_Session_iflush_buffer(App<mpi::kSession> session,
                                               App<mpi::kRequest>* request) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* request_slot = nullptr;
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Session_iflush_buffer(session_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_iflush_buffer");
@@ -6690,9 +6691,9 @@ FERMATA_EXPORT decltype(PMPI_Session_iflush_buffer) MPI_Session_iflush_buffer
 
 FERMATA_EXPORT int PMPI_Session_init(App<mpi::kInfo> info, App<mpi::kErrhandler> errhandler,
                                      App<mpi::kSession>* session) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
-  Slot* session_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::SessionSlot* session_slot = nullptr;
   if (FERMATA_UNLIKELY(!session))
     return core::raise(nullptr, abi::kErrArg, "MPI_Session_init");
   const int error = core::Session_init(info_slot, errhandler_slot, &session_slot);
@@ -6705,8 +6706,8 @@ FERMATA_EXPORT decltype(PMPI_Session_init) MPI_Session_init
 
 FERMATA_EXPORT int PMPI_Session_set_errhandler(App<mpi::kSession> session,
                                                App<mpi::kErrhandler> errhandler) {
-  Slot* session_slot = handle_in<mpi::kSession>(session);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::SessionSlot* session_slot = handle_in<mpi::kSession>(session);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   const int error = core::Session_set_errhandler(session_slot, errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0))
     return core::raise(session_slot, error, "MPI_Session_set_errhandler");
@@ -6723,8 +6724,8 @@ FERMATA_EXPORT decltype(PMPI_Session_toint) MPI_Session_toint
 
 FERMATA_EXPORT int PMPI_Ssend(const void* buf, int count, App<mpi::kDatatype> datatype, int dest,
                               int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Ssend(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ssend");
   return 0;
@@ -6733,8 +6734,8 @@ FERMATA_EXPORT decltype(PMPI_Ssend) MPI_Ssend __attribute__((weak, alias("PMPI_S
 
 FERMATA_EXPORT int PMPI_Ssend_c(const void* buf, i64 count, App<mpi::kDatatype> datatype, int dest,
                                 int tag, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Ssend_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag), comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ssend_c");
   return 0;
@@ -6744,9 +6745,9 @@ FERMATA_EXPORT decltype(PMPI_Ssend_c) MPI_Ssend_c __attribute__((weak, alias("PM
 FERMATA_EXPORT int PMPI_Ssend_init(const void* buf, int count, App<mpi::kDatatype> datatype,
                                    int dest, int tag, App<mpi::kComm> comm,
                                    App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ssend_init(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                      comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ssend_init");
@@ -6759,9 +6760,9 @@ FERMATA_EXPORT decltype(PMPI_Ssend_init) MPI_Ssend_init
 FERMATA_EXPORT int PMPI_Ssend_init_c(const void* buf, i64 count, App<mpi::kDatatype> datatype,
                                      int dest, int tag, App<mpi::kComm> comm,
                                      App<mpi::kRequest>* request) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* request_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::RequestSlot* request_slot = nullptr;
   const int error = core::Ssend_init_c(buf, count, datatype_slot, rank_in(dest), tag_in(tag),
                                        comm_slot, &request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Ssend_init_c");
@@ -6772,7 +6773,7 @@ FERMATA_EXPORT decltype(PMPI_Ssend_init_c) MPI_Ssend_init_c
     __attribute__((weak, alias("PMPI_Ssend_init_c")));
 
 FERMATA_EXPORT int PMPI_Start(App<mpi::kRequest>* request) {
-  Slot* request_slot = handle_in<mpi::kRequest>(*request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(*request);
   const int error = core::Start(&request_slot);
   *request = handle_out<mpi::kRequest>(request_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Start");
@@ -6800,7 +6801,7 @@ FERMATA_EXPORT decltype(PMPI_Status_set_cancelled) MPI_Status_set_cancelled
 FERMATA_EXPORT int PMPI_Status_set_elements(AppStatus* status, App<mpi::kDatatype> datatype,
                                             int count) {
   CanonStatus status_both = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Status_set_elements(&status_both, datatype_slot, count);
   status_out(status_both, status);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Status_set_elements");
@@ -6812,7 +6813,7 @@ FERMATA_EXPORT decltype(PMPI_Status_set_elements) MPI_Status_set_elements
 FERMATA_EXPORT int PMPI_Status_set_elements_c(AppStatus* status, App<mpi::kDatatype> datatype,
                                               i64 count) {
   CanonStatus status_both = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Status_set_elements_c(&status_both, datatype_slot, count);
   status_out(status_both, status);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Status_set_elements_c");
@@ -6824,7 +6825,7 @@ FERMATA_EXPORT decltype(PMPI_Status_set_elements_c) MPI_Status_set_elements_c
 FERMATA_EXPORT int PMPI_Status_set_elements_x(AppStatus* status, App<mpi::kDatatype> datatype,
                                               i64 count) {
   CanonStatus status_both = status_in(status);
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Status_set_elements_x(&status_both, datatype_slot, count);
   status_out(status_both, status);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Status_set_elements_x");
@@ -7358,7 +7359,7 @@ FERMATA_EXPORT decltype(PMPI_T_source_get_timestamp) MPI_T_source_get_timestamp
     __attribute__((weak, alias("PMPI_T_source_get_timestamp")));
 
 FERMATA_EXPORT int PMPI_Test(App<mpi::kRequest>* request, int* flag, AppStatus* status) {
-  Slot* request_slot = handle_in<mpi::kRequest>(*request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(*request);
   StatusOut status_out(status);
   const int error = core::Test(&request_slot, flag, status_out.data());
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -7407,7 +7408,7 @@ FERMATA_EXPORT int PMPI_Testsome(int incount, App<mpi::kRequest>* array_of_reque
 FERMATA_EXPORT decltype(PMPI_Testsome) MPI_Testsome __attribute__((weak, alias("PMPI_Testsome")));
 
 FERMATA_EXPORT int PMPI_Topo_test(App<mpi::kComm> comm, int* status) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   if (FERMATA_UNLIKELY(!status))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Topo_test");
   const int error = core::Topo_test(comm_slot, status);
@@ -7424,7 +7425,7 @@ FERMATA_EXPORT int PMPI_Type_c2f(App<mpi::kDatatype> datatype) {
 FERMATA_EXPORT decltype(PMPI_Type_c2f) MPI_Type_c2f __attribute__((weak, alias("PMPI_Type_c2f")));
 
 FERMATA_EXPORT int PMPI_Type_commit(App<mpi::kDatatype>* datatype) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(*datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(*datatype);
   const int error = core::Type_commit(&datatype_slot);
   *datatype = handle_out<mpi::kDatatype>(datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Type_commit");
@@ -7435,8 +7436,8 @@ FERMATA_EXPORT decltype(PMPI_Type_commit) MPI_Type_commit
 
 FERMATA_EXPORT int PMPI_Type_contiguous(int count, App<mpi::kDatatype> oldtype,
                                         App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_contiguous");
   const int error = core::Type_contiguous(count, oldtype_slot, &newtype_slot);
@@ -7449,8 +7450,8 @@ FERMATA_EXPORT decltype(PMPI_Type_contiguous) MPI_Type_contiguous
 
 FERMATA_EXPORT int PMPI_Type_contiguous_c(i64 count, App<mpi::kDatatype> oldtype,
                                           App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_contiguous_c");
   const int error = core::Type_contiguous_c(count, oldtype_slot, &newtype_slot);
@@ -7468,8 +7469,8 @@ FERMATA_EXPORT int PMPI_Type_create_darray(int size, int rank, int ndims,
                                            App<mpi::kDatatype>* newtype) {
   NumbersIn array_of_distribs_in(array_of_distribs, ndims, distribution_in);
   NumbersIn array_of_dargs_in(array_of_dargs, ndims, distribution_argument_in);
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_darray");
   const int error = core::Type_create_darray(size, rank_in(rank), ndims, array_of_gsizes,
@@ -7491,8 +7492,8 @@ FERMATA_EXPORT int PMPI_Type_create_darray_c(int size, int rank, int ndims,
                                              App<mpi::kDatatype>* newtype) {
   NumbersIn array_of_distribs_in(array_of_distribs, ndims, distribution_in);
   NumbersIn array_of_dargs_in(array_of_dargs, ndims, distribution_argument_in);
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_darray_c");
   const int error = core::Type_create_darray_c(size, rank_in(rank), ndims, array_of_gsizes,
@@ -7507,7 +7508,7 @@ FERMATA_EXPORT decltype(PMPI_Type_create_darray_c) MPI_Type_create_darray_c
     __attribute__((weak, alias("PMPI_Type_create_darray_c")));
 
 FERMATA_EXPORT int PMPI_Type_create_f90_complex(int p, int r, App<mpi::kDatatype>* newtype) {
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_f90_complex");
   const int error = core::Type_create_f90_complex(p, r, &newtype_slot);
@@ -7520,7 +7521,7 @@ FERMATA_EXPORT decltype(PMPI_Type_create_f90_complex) MPI_Type_create_f90_comple
     __attribute__((weak, alias("PMPI_Type_create_f90_complex")));
 
 FERMATA_EXPORT int PMPI_Type_create_f90_integer(int r, App<mpi::kDatatype>* newtype) {
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_f90_integer");
   const int error = core::Type_create_f90_integer(r, &newtype_slot);
@@ -7533,7 +7534,7 @@ FERMATA_EXPORT decltype(PMPI_Type_create_f90_integer) MPI_Type_create_f90_intege
     __attribute__((weak, alias("PMPI_Type_create_f90_integer")));
 
 FERMATA_EXPORT int PMPI_Type_create_f90_real(int p, int r, App<mpi::kDatatype>* newtype) {
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_f90_real");
   const int error = core::Type_create_f90_real(p, r, &newtype_slot);
@@ -7548,8 +7549,8 @@ FERMATA_EXPORT int PMPI_Type_create_hindexed(int count, const int* array_of_bloc
                                              const i64* array_of_displacements,
                                              App<mpi::kDatatype> oldtype,
                                              App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed");
   const int error = core::Type_create_hindexed(count, array_of_blocklengths, array_of_displacements,
@@ -7565,8 +7566,8 @@ FERMATA_EXPORT int PMPI_Type_create_hindexed_c(i64 count, const i64* array_of_bl
                                                const i64* array_of_displacements,
                                                App<mpi::kDatatype> oldtype,
                                                App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed_c");
   const int error = core::Type_create_hindexed_c(count, array_of_blocklengths,
@@ -7584,8 +7585,8 @@ FERMATA_EXPORT int PMPI_Type_create_hindexed_block(int count, int blocklength,
                                                    const i64* array_of_displacements,
                                                    App<mpi::kDatatype> oldtype,
                                                    App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed_block");
   const int error = core::Type_create_hindexed_block(count, blocklength, array_of_displacements,
@@ -7602,8 +7603,8 @@ FERMATA_EXPORT int PMPI_Type_create_hindexed_block_c(i64 count, i64 blocklength,
                                                      const i64* array_of_displacements,
                                                      App<mpi::kDatatype> oldtype,
                                                      App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hindexed_block_c");
   const int error = core::Type_create_hindexed_block_c(count, blocklength, array_of_displacements,
@@ -7619,8 +7620,8 @@ FERMATA_EXPORT decltype(PMPI_Type_create_hindexed_block_c) MPI_Type_create_hinde
 FERMATA_EXPORT int PMPI_Type_create_hvector(int count, int blocklength, i64 stride,
                                             App<mpi::kDatatype> oldtype,
                                             App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hvector");
   const int error = core::Type_create_hvector(count, blocklength, stride, oldtype_slot,
@@ -7635,8 +7636,8 @@ FERMATA_EXPORT decltype(PMPI_Type_create_hvector) MPI_Type_create_hvector
 FERMATA_EXPORT int PMPI_Type_create_hvector_c(i64 count, i64 blocklength, i64 stride,
                                               App<mpi::kDatatype> oldtype,
                                               App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_hvector_c");
   const int error = core::Type_create_hvector_c(count, blocklength, stride, oldtype_slot,
@@ -7652,8 +7653,8 @@ FERMATA_EXPORT int PMPI_Type_create_indexed_block(int count, int blocklength,
                                                   const int* array_of_displacements,
                                                   App<mpi::kDatatype> oldtype,
                                                   App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_indexed_block");
   const int error = core::Type_create_indexed_block(count, blocklength, array_of_displacements,
@@ -7670,8 +7671,8 @@ FERMATA_EXPORT int PMPI_Type_create_indexed_block_c(i64 count, i64 blocklength,
                                                     const i64* array_of_displacements,
                                                     App<mpi::kDatatype> oldtype,
                                                     App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_indexed_block_c");
   const int error = core::Type_create_indexed_block_c(count, blocklength, array_of_displacements,
@@ -7699,8 +7700,8 @@ FERMATA_EXPORT decltype(PMPI_Type_create_keyval) MPI_Type_create_keyval
 
 FERMATA_EXPORT int PMPI_Type_create_resized(App<mpi::kDatatype> oldtype, i64 lb, i64 extent,
                                             App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_resized");
   const int error = core::Type_create_resized(oldtype_slot, lb, extent, &newtype_slot);
@@ -7713,8 +7714,8 @@ FERMATA_EXPORT decltype(PMPI_Type_create_resized) MPI_Type_create_resized
 
 FERMATA_EXPORT int PMPI_Type_create_resized_c(App<mpi::kDatatype> oldtype, i64 lb, i64 extent,
                                               App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_resized_c");
   const int error = core::Type_create_resized_c(oldtype_slot, lb, extent, &newtype_slot);
@@ -7730,7 +7731,7 @@ FERMATA_EXPORT int PMPI_Type_create_struct(int count, const int* array_of_blockl
                                            const App<mpi::kDatatype>* array_of_types,
                                            App<mpi::kDatatype>* newtype) {
   HandlesIn<mpi::kDatatype> array_of_types_slots(array_of_types, count);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_struct");
   const int error = core::Type_create_struct(count, array_of_blocklengths, array_of_displacements,
@@ -7747,7 +7748,7 @@ FERMATA_EXPORT int PMPI_Type_create_struct_c(i64 count, const i64* array_of_bloc
                                              const App<mpi::kDatatype>* array_of_types,
                                              App<mpi::kDatatype>* newtype) {
   HandlesIn<mpi::kDatatype> array_of_types_slots(array_of_types, count);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_struct_c");
   const int error = core::Type_create_struct_c(count, array_of_blocklengths, array_of_displacements,
@@ -7764,8 +7765,8 @@ FERMATA_EXPORT int PMPI_Type_create_subarray(int ndims, const int* array_of_size
                                              const int* array_of_starts, int order,
                                              App<mpi::kDatatype> oldtype,
                                              App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_subarray");
   const int error = core::Type_create_subarray(ndims, array_of_sizes, array_of_subsizes,
@@ -7783,8 +7784,8 @@ FERMATA_EXPORT int PMPI_Type_create_subarray_c(int ndims, const i64* array_of_si
                                                const i64* array_of_starts, int order,
                                                App<mpi::kDatatype> oldtype,
                                                App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_create_subarray_c");
   const int error = core::Type_create_subarray_c(ndims, array_of_sizes, array_of_subsizes,
@@ -7799,7 +7800,7 @@ FERMATA_EXPORT decltype(PMPI_Type_create_subarray_c) MPI_Type_create_subarray_c
     __attribute__((weak, alias("PMPI_Type_create_subarray_c")));
 
 FERMATA_EXPORT int PMPI_Type_delete_attr(App<mpi::kDatatype> datatype, int type_keyval) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Type_delete_attr(datatype_slot, keyval_in(type_keyval));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Type_delete_attr");
   return 0;
@@ -7808,14 +7809,14 @@ FERMATA_EXPORT decltype(PMPI_Type_delete_attr) MPI_Type_delete_attr
     __attribute__((weak, alias("PMPI_Type_delete_attr")));
 
 FERMATA_EXPORT int PMPI_Type_dup(App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_dup");
   const int error = core::Type_dup(oldtype_slot, &newtype_slot);
   if (FERMATA_UNLIKELY(error != 0)) {
     *newtype = handle_out<mpi::kDatatype>(newtype_slot ? newtype_slot
-                                          : mpi::null_of(mpi::kDatatype));
+                                          : mpi::null_of<mpi::kDatatype>());
     return core::raise(nullptr, error, "MPI_Type_dup");
   }
   *newtype = handle_out<mpi::kDatatype>(newtype_slot);
@@ -7829,7 +7830,7 @@ FERMATA_EXPORT App<mpi::kDatatype> PMPI_Type_f2c(int datatype) {
 FERMATA_EXPORT decltype(PMPI_Type_f2c) MPI_Type_f2c __attribute__((weak, alias("PMPI_Type_f2c")));
 
 FERMATA_EXPORT int PMPI_Type_free(App<mpi::kDatatype>* datatype) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(*datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(*datatype);
   const int error = core::Type_free(&datatype_slot);
   *datatype = handle_out<mpi::kDatatype>(datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Type_free");
@@ -7856,7 +7857,7 @@ FERMATA_EXPORT decltype(PMPI_Type_fromint) MPI_Type_fromint
 
 FERMATA_EXPORT int PMPI_Type_get_attr(App<mpi::kDatatype> datatype, int type_keyval,
                                       void* attribute_val, int* flag) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_attr");
   const int error = core::Type_get_attr(datatype_slot, keyval_in(type_keyval), attribute_val, flag);
@@ -7870,7 +7871,7 @@ FERMATA_EXPORT int PMPI_Type_get_contents(App<mpi::kDatatype> datatype, int max_
                                           int max_addresses, int max_datatypes,
                                           int* array_of_integers, i64* array_of_addresses,
                                           App<mpi::kDatatype>* array_of_datatypes) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   HandlesOut<mpi::kDatatype> array_of_datatypes_slots(array_of_datatypes, max_datatypes);
   const int error = core::Type_get_contents(datatype_slot, max_integers, max_addresses,
                                             max_datatypes, array_of_integers, array_of_addresses,
@@ -7888,7 +7889,7 @@ FERMATA_EXPORT int PMPI_Type_get_contents_c(App<mpi::kDatatype> datatype, i64 ma
                                             i64 max_datatypes, int* array_of_integers,
                                             i64* array_of_addresses, i64* array_of_large_counts,
                                             App<mpi::kDatatype>* array_of_datatypes) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   HandlesOut<mpi::kDatatype> array_of_datatypes_slots(array_of_datatypes, max_datatypes);
   const int error = core::Type_get_contents_c(datatype_slot, max_integers, max_addresses,
                                               max_large_counts, max_datatypes, array_of_integers,
@@ -7904,7 +7905,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_contents_c) MPI_Type_get_contents_c
 
 FERMATA_EXPORT int PMPI_Type_get_envelope(App<mpi::kDatatype> datatype, int* num_integers,
                                           int* num_addresses, int* num_datatypes, int* combiner) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!num_integers || !num_addresses || !num_datatypes || !combiner))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_envelope");
   const int error = core::Type_get_envelope(datatype_slot, num_integers, num_addresses,
@@ -7919,7 +7920,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_envelope) MPI_Type_get_envelope
 FERMATA_EXPORT int PMPI_Type_get_envelope_c(App<mpi::kDatatype> datatype, i64* num_integers,
                                             i64* num_addresses, i64* num_large_counts,
                                             i64* num_datatypes, int* combiner) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!num_integers || !num_addresses || !num_large_counts || !num_datatypes ||
                        !combiner))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_envelope_c");
@@ -7933,7 +7934,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_envelope_c) MPI_Type_get_envelope_c
     __attribute__((weak, alias("PMPI_Type_get_envelope_c")));
 
 FERMATA_EXPORT int PMPI_Type_get_extent(App<mpi::kDatatype> datatype, i64* lb, i64* extent) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!lb || !extent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_extent");
   const int error = core::Type_get_extent(datatype_slot, lb, extent);
@@ -7944,7 +7945,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_extent) MPI_Type_get_extent
     __attribute__((weak, alias("PMPI_Type_get_extent")));
 
 FERMATA_EXPORT int PMPI_Type_get_extent_c(App<mpi::kDatatype> datatype, i64* lb, i64* extent) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!lb || !extent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_extent_c");
   const int error = core::Type_get_extent_c(datatype_slot, lb, extent);
@@ -7955,7 +7956,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_extent_c) MPI_Type_get_extent_c
     __attribute__((weak, alias("PMPI_Type_get_extent_c")));
 
 FERMATA_EXPORT int PMPI_Type_get_extent_x(App<mpi::kDatatype> datatype, i64* lb, i64* extent) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!lb || !extent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_extent_x");
   const int error = core::Type_get_extent_x(datatype_slot, lb, extent);
@@ -7967,7 +7968,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_extent_x) MPI_Type_get_extent_x
 
 FERMATA_EXPORT int PMPI_Type_get_name(App<mpi::kDatatype> datatype, char* type_name,
                                       int* resultlen) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   StringOut<abi::kMaxObjectName, app::kMaxObjectName> type_name_out(type_name);
   if (FERMATA_UNLIKELY(!resultlen))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_name");
@@ -7981,7 +7982,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_name) MPI_Type_get_name
 
 FERMATA_EXPORT int PMPI_Type_get_true_extent(App<mpi::kDatatype> datatype, i64* true_lb,
                                              i64* true_extent) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!true_lb || !true_extent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_true_extent");
   const int error = core::Type_get_true_extent(datatype_slot, true_lb, true_extent);
@@ -7993,7 +7994,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_true_extent) MPI_Type_get_true_extent
 
 FERMATA_EXPORT int PMPI_Type_get_true_extent_c(App<mpi::kDatatype> datatype, i64* true_lb,
                                                i64* true_extent) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!true_lb || !true_extent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_true_extent_c");
   const int error = core::Type_get_true_extent_c(datatype_slot, true_lb, true_extent);
@@ -8006,7 +8007,7 @@ FERMATA_EXPORT decltype(PMPI_Type_get_true_extent_c) MPI_Type_get_true_extent_c
 
 FERMATA_EXPORT int PMPI_Type_get_true_extent_x(App<mpi::kDatatype> datatype, i64* true_lb,
                                                i64* true_extent) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!true_lb || !true_extent))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_true_extent_x");
   const int error = core::Type_get_true_extent_x(datatype_slot, true_lb, true_extent);
@@ -8020,9 +8021,9 @@ FERMATA_EXPORT decltype(PMPI_Type_get_true_extent_x) MPI_Type_get_true_extent_x
 FERMATA_EXPORT int PMPI_Type_get_value_index(App<mpi::kDatatype> value_type,
                                              App<mpi::kDatatype> index_type,
                                              App<mpi::kDatatype>* pair_type) {
-  Slot* value_type_slot = handle_in<mpi::kDatatype>(value_type);
-  Slot* index_type_slot = handle_in<mpi::kDatatype>(index_type);
-  Slot* pair_type_slot = nullptr;
+  mpi::DatatypeSlot* value_type_slot = handle_in<mpi::kDatatype>(value_type);
+  mpi::DatatypeSlot* index_type_slot = handle_in<mpi::kDatatype>(index_type);
+  mpi::DatatypeSlot* pair_type_slot = nullptr;
   if (FERMATA_UNLIKELY(!pair_type))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_get_value_index");
   const int error = core::Type_get_value_index(value_type_slot, index_type_slot, &pair_type_slot);
@@ -8036,8 +8037,8 @@ FERMATA_EXPORT decltype(PMPI_Type_get_value_index) MPI_Type_get_value_index
 FERMATA_EXPORT int PMPI_Type_indexed(int count, const int* array_of_blocklengths,
                                      const int* array_of_displacements, App<mpi::kDatatype> oldtype,
                                      App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_indexed");
   const int error = core::Type_indexed(count, array_of_blocklengths, array_of_displacements,
@@ -8052,8 +8053,8 @@ FERMATA_EXPORT decltype(PMPI_Type_indexed) MPI_Type_indexed
 FERMATA_EXPORT int PMPI_Type_indexed_c(i64 count, const i64* array_of_blocklengths,
                                        const i64* array_of_displacements,
                                        App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_indexed_c");
   const int error = core::Type_indexed_c(count, array_of_blocklengths, array_of_displacements,
@@ -8066,7 +8067,7 @@ FERMATA_EXPORT decltype(PMPI_Type_indexed_c) MPI_Type_indexed_c
     __attribute__((weak, alias("PMPI_Type_indexed_c")));
 
 FERMATA_EXPORT int PMPI_Type_match_size(int typeclass, int size, App<mpi::kDatatype>* datatype) {
-  Slot* datatype_slot = nullptr;
+  mpi::DatatypeSlot* datatype_slot = nullptr;
   if (FERMATA_UNLIKELY(!datatype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_match_size");
   const int error = core::Type_match_size(typeclass_in(typeclass), size, &datatype_slot);
@@ -8079,7 +8080,7 @@ FERMATA_EXPORT decltype(PMPI_Type_match_size) MPI_Type_match_size
 
 FERMATA_EXPORT int PMPI_Type_set_attr(App<mpi::kDatatype> datatype, int type_keyval,
                                       void* attribute_val) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Type_set_attr(datatype_slot, keyval_in(type_keyval), attribute_val);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Type_set_attr");
   return 0;
@@ -8088,7 +8089,7 @@ FERMATA_EXPORT decltype(PMPI_Type_set_attr) MPI_Type_set_attr
     __attribute__((weak, alias("PMPI_Type_set_attr")));
 
 FERMATA_EXPORT int PMPI_Type_set_name(App<mpi::kDatatype> datatype, const char* type_name) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Type_set_name(datatype_slot, type_name);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Type_set_name");
   return 0;
@@ -8097,7 +8098,7 @@ FERMATA_EXPORT decltype(PMPI_Type_set_name) MPI_Type_set_name
     __attribute__((weak, alias("PMPI_Type_set_name")));
 
 FERMATA_EXPORT int PMPI_Type_size(App<mpi::kDatatype> datatype, int* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_size");
   const int error = core::Type_size(datatype_slot, size);
@@ -8108,7 +8109,7 @@ FERMATA_EXPORT decltype(PMPI_Type_size) MPI_Type_size
     __attribute__((weak, alias("PMPI_Type_size")));
 
 FERMATA_EXPORT int PMPI_Type_size_c(App<mpi::kDatatype> datatype, i64* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_size_c");
   const int error = core::Type_size_c(datatype_slot, size);
@@ -8119,7 +8120,7 @@ FERMATA_EXPORT decltype(PMPI_Type_size_c) MPI_Type_size_c
     __attribute__((weak, alias("PMPI_Type_size_c")));
 
 FERMATA_EXPORT int PMPI_Type_size_x(App<mpi::kDatatype> datatype, i64* size) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(!size))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_size_x");
   const int error = core::Type_size_x(datatype_slot, size);
@@ -8137,8 +8138,8 @@ FERMATA_EXPORT decltype(PMPI_Type_toint) MPI_Type_toint
 
 FERMATA_EXPORT int PMPI_Type_vector(int count, int blocklength, int stride,
                                     App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_vector");
   const int error = core::Type_vector(count, blocklength, stride, oldtype_slot, &newtype_slot);
@@ -8151,8 +8152,8 @@ FERMATA_EXPORT decltype(PMPI_Type_vector) MPI_Type_vector
 
 FERMATA_EXPORT int PMPI_Type_vector_c(i64 count, i64 blocklength, i64 stride,
                                       App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_vector_c");
   const int error = core::Type_vector_c(count, blocklength, stride, oldtype_slot, &newtype_slot);
@@ -8165,8 +8166,8 @@ FERMATA_EXPORT decltype(PMPI_Type_vector_c) MPI_Type_vector_c
 
 FERMATA_EXPORT int PMPI_Unpack(const void* inbuf, int insize, int* position, void* outbuf,
                                int outcount, App<mpi::kDatatype> datatype, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Unpack(inbuf, insize, position, outbuf, outcount, datatype_slot,
                                  comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Unpack");
@@ -8176,8 +8177,8 @@ FERMATA_EXPORT decltype(PMPI_Unpack) MPI_Unpack __attribute__((weak, alias("PMPI
 
 FERMATA_EXPORT int PMPI_Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf,
                                  i64 outcount, App<mpi::kDatatype> datatype, App<mpi::kComm> comm) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
   const int error = core::Unpack_c(inbuf, insize, position, outbuf, outcount, datatype_slot,
                                    comm_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Unpack_c");
@@ -8188,7 +8189,7 @@ FERMATA_EXPORT decltype(PMPI_Unpack_c) MPI_Unpack_c __attribute__((weak, alias("
 FERMATA_EXPORT int PMPI_Unpack_external(const char* datarep, const void* inbuf, i64 insize,
                                         i64* position, void* outbuf, int outcount,
                                         App<mpi::kDatatype> datatype) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Unpack_external(datarep, inbuf, insize, position, outbuf, outcount,
                                           datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Unpack_external");
@@ -8200,7 +8201,7 @@ FERMATA_EXPORT decltype(PMPI_Unpack_external) MPI_Unpack_external
 FERMATA_EXPORT int PMPI_Unpack_external_c(const char* datarep, const void* inbuf, i64 insize,
                                           i64* position, void* outbuf, i64 outcount,
                                           App<mpi::kDatatype> datatype) {
-  Slot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
+  mpi::DatatypeSlot* datatype_slot = handle_in<mpi::kDatatype>(datatype);
   const int error = core::Unpack_external_c(datarep, inbuf, insize, position, outbuf, outcount,
                                             datatype_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Unpack_external_c");
@@ -8211,7 +8212,7 @@ FERMATA_EXPORT decltype(PMPI_Unpack_external_c) MPI_Unpack_external_c
 
 FERMATA_EXPORT int PMPI_Unpublish_name(const char* service_name, App<mpi::kInfo> info,
                                        const char* port_name) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Unpublish_name(service_name, info_slot, port_name);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(nullptr, error, "MPI_Unpublish_name");
   return 0;
@@ -8220,7 +8221,7 @@ FERMATA_EXPORT decltype(PMPI_Unpublish_name) MPI_Unpublish_name
     __attribute__((weak, alias("PMPI_Unpublish_name")));
 
 FERMATA_EXPORT int PMPI_Wait(App<mpi::kRequest>* request, AppStatus* status) {
-  Slot* request_slot = handle_in<mpi::kRequest>(*request);
+  mpi::RequestSlot* request_slot = handle_in<mpi::kRequest>(*request);
   StatusOut status_out(status);
   const int error = core::Wait(&request_slot, status_out.data());
   *request = handle_out<mpi::kRequest>(request_slot);
@@ -8260,9 +8261,9 @@ FERMATA_EXPORT decltype(PMPI_Waitsome) MPI_Waitsome __attribute__((weak, alias("
 
 FERMATA_EXPORT int PMPI_Win_allocate(i64 size, int disp_unit, App<mpi::kInfo> info,
                                      App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   if (FERMATA_UNLIKELY(!win))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate");
   const int error = core::Win_allocate(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
@@ -8275,9 +8276,9 @@ FERMATA_EXPORT decltype(PMPI_Win_allocate) MPI_Win_allocate
 
 FERMATA_EXPORT int PMPI_Win_allocate_c(i64 size, i64 disp_unit, App<mpi::kInfo> info,
                                        App<mpi::kComm> comm, void* baseptr, App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   if (FERMATA_UNLIKELY(!win))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate_c");
   const int error = core::Win_allocate_c(size, disp_unit, info_slot, comm_slot, baseptr, &win_slot);
@@ -8291,9 +8292,9 @@ FERMATA_EXPORT decltype(PMPI_Win_allocate_c) MPI_Win_allocate_c
 FERMATA_EXPORT int PMPI_Win_allocate_shared(i64 size, int disp_unit, App<mpi::kInfo> info,
                                             App<mpi::kComm> comm, void* baseptr,
                                             App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   if (FERMATA_UNLIKELY(!win))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate_shared");
   const int error = core::Win_allocate_shared(size, disp_unit, info_slot, comm_slot, baseptr,
@@ -8308,9 +8309,9 @@ FERMATA_EXPORT decltype(PMPI_Win_allocate_shared) MPI_Win_allocate_shared
 FERMATA_EXPORT int PMPI_Win_allocate_shared_c(i64 size, i64 disp_unit, App<mpi::kInfo> info,
                                               App<mpi::kComm> comm, void* baseptr,
                                               App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   if (FERMATA_UNLIKELY(!win))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Win_allocate_shared_c");
   const int error = core::Win_allocate_shared_c(size, disp_unit, info_slot, comm_slot, baseptr,
@@ -8324,7 +8325,7 @@ FERMATA_EXPORT decltype(PMPI_Win_allocate_shared_c) MPI_Win_allocate_shared_c
     __attribute__((weak, alias("PMPI_Win_allocate_shared_c")));
 
 FERMATA_EXPORT int PMPI_Win_attach(App<mpi::kWin> win, void* base, i64 size) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_attach(win_slot, buffer_in(base), size);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_attach");
   return 0;
@@ -8338,7 +8339,7 @@ FERMATA_EXPORT int PMPI_Win_c2f(App<mpi::kWin> win) {
 FERMATA_EXPORT decltype(PMPI_Win_c2f) MPI_Win_c2f __attribute__((weak, alias("PMPI_Win_c2f")));
 
 FERMATA_EXPORT int PMPI_Win_call_errhandler(App<mpi::kWin> win, int errorcode) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_call_errhandler(win_slot, error_class_in(errorcode));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_call_errhandler");
   return 0;
@@ -8347,7 +8348,7 @@ FERMATA_EXPORT decltype(PMPI_Win_call_errhandler) MPI_Win_call_errhandler
     __attribute__((weak, alias("PMPI_Win_call_errhandler")));
 
 FERMATA_EXPORT int PMPI_Win_complete(App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_complete(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_complete");
   return 0;
@@ -8357,9 +8358,9 @@ FERMATA_EXPORT decltype(PMPI_Win_complete) MPI_Win_complete
 
 FERMATA_EXPORT int PMPI_Win_create(void* base, i64 size, int disp_unit, App<mpi::kInfo> info,
                                    App<mpi::kComm> comm, App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   const int error = core::Win_create(base, size, disp_unit, info_slot, comm_slot, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Win_create");
   *win = handle_out<mpi::kWin>(win_slot);
@@ -8370,9 +8371,9 @@ FERMATA_EXPORT decltype(PMPI_Win_create) MPI_Win_create
 
 FERMATA_EXPORT int PMPI_Win_create_c(void* base, i64 size, i64 disp_unit, App<mpi::kInfo> info,
                                      App<mpi::kComm> comm, App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   const int error = core::Win_create_c(base, size, disp_unit, info_slot, comm_slot, &win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Win_create_c");
   *win = handle_out<mpi::kWin>(win_slot);
@@ -8383,9 +8384,9 @@ FERMATA_EXPORT decltype(PMPI_Win_create_c) MPI_Win_create_c
 
 FERMATA_EXPORT int PMPI_Win_create_dynamic(App<mpi::kInfo> info, App<mpi::kComm> comm,
                                            App<mpi::kWin>* win) {
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* win_slot = nullptr;
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::WinSlot* win_slot = nullptr;
   if (FERMATA_UNLIKELY(!win))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Win_create_dynamic");
   const int error = core::Win_create_dynamic(info_slot, comm_slot, &win_slot);
@@ -8398,7 +8399,7 @@ FERMATA_EXPORT decltype(PMPI_Win_create_dynamic) MPI_Win_create_dynamic
 
 FERMATA_EXPORT int PMPI_Win_create_errhandler(void* win_errhandler_fn,
                                               App<mpi::kErrhandler>* errhandler) {
-  Slot* errhandler_slot = nullptr;
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(nullptr, abi::kErrArg, "MPI_Win_create_errhandler");
   const int error = core::Win_create_errhandler(win_errhandler_fn, &errhandler_slot);
@@ -8423,7 +8424,7 @@ FERMATA_EXPORT decltype(PMPI_Win_create_keyval) MPI_Win_create_keyval
     __attribute__((weak, alias("PMPI_Win_create_keyval")));
 
 FERMATA_EXPORT int PMPI_Win_delete_attr(App<mpi::kWin> win, int win_keyval) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_delete_attr(win_slot, keyval_in(win_keyval));
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_delete_attr");
   return 0;
@@ -8432,7 +8433,7 @@ FERMATA_EXPORT decltype(PMPI_Win_delete_attr) MPI_Win_delete_attr
     __attribute__((weak, alias("PMPI_Win_delete_attr")));
 
 FERMATA_EXPORT int PMPI_Win_detach(App<mpi::kWin> win, const void* base) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_detach(win_slot, base);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_detach");
   return 0;
@@ -8446,7 +8447,7 @@ FERMATA_EXPORT App<mpi::kWin> PMPI_Win_f2c(int win) {
 FERMATA_EXPORT decltype(PMPI_Win_f2c) MPI_Win_f2c __attribute__((weak, alias("PMPI_Win_f2c")));
 
 FERMATA_EXPORT int PMPI_Win_fence(int assertion, App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_fence(win_assert_in(assertion), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_fence");
   return 0;
@@ -8455,7 +8456,7 @@ FERMATA_EXPORT decltype(PMPI_Win_fence) MPI_Win_fence
     __attribute__((weak, alias("PMPI_Win_fence")));
 
 FERMATA_EXPORT int PMPI_Win_flush(int rank, App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_flush(rank_in(rank), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_flush");
   return 0;
@@ -8464,7 +8465,7 @@ FERMATA_EXPORT decltype(PMPI_Win_flush) MPI_Win_flush
     __attribute__((weak, alias("PMPI_Win_flush")));
 
 FERMATA_EXPORT int PMPI_Win_flush_all(App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_flush_all(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_flush_all");
   return 0;
@@ -8473,7 +8474,7 @@ FERMATA_EXPORT decltype(PMPI_Win_flush_all) MPI_Win_flush_all
     __attribute__((weak, alias("PMPI_Win_flush_all")));
 
 FERMATA_EXPORT int PMPI_Win_flush_local(int rank, App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_flush_local(rank_in(rank), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_flush_local");
   return 0;
@@ -8482,7 +8483,7 @@ FERMATA_EXPORT decltype(PMPI_Win_flush_local) MPI_Win_flush_local
     __attribute__((weak, alias("PMPI_Win_flush_local")));
 
 FERMATA_EXPORT int PMPI_Win_flush_local_all(App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_flush_local_all(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_flush_local_all");
   return 0;
@@ -8491,7 +8492,7 @@ FERMATA_EXPORT decltype(PMPI_Win_flush_local_all) MPI_Win_flush_local_all
     __attribute__((weak, alias("PMPI_Win_flush_local_all")));
 
 FERMATA_EXPORT int PMPI_Win_free(App<mpi::kWin>* win) {
-  Slot* win_slot = handle_in<mpi::kWin>(*win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(*win);
   const int error = core::Win_free(&win_slot);
   *win = handle_out<mpi::kWin>(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_free");
@@ -8517,7 +8518,7 @@ FERMATA_EXPORT decltype(PMPI_Win_fromint) MPI_Win_fromint
 
 FERMATA_EXPORT int PMPI_Win_get_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val,
                                      int* flag) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_attr");
   const int error = core::Win_get_attr(win_slot, keyval_in(win_keyval), attribute_val, flag);
@@ -8528,8 +8529,8 @@ FERMATA_EXPORT decltype(PMPI_Win_get_attr) MPI_Win_get_attr
     __attribute__((weak, alias("PMPI_Win_get_attr")));
 
 FERMATA_EXPORT int PMPI_Win_get_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler>* errhandler) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* errhandler_slot = nullptr;
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_errhandler");
   const int error = core::Win_get_errhandler(win_slot, &errhandler_slot);
@@ -8541,8 +8542,8 @@ FERMATA_EXPORT decltype(PMPI_Win_get_errhandler) MPI_Win_get_errhandler
     __attribute__((weak, alias("PMPI_Win_get_errhandler")));
 
 FERMATA_EXPORT int PMPI_Win_get_group(App<mpi::kWin> win, App<mpi::kGroup>* group) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* group_slot = nullptr;
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::GroupSlot* group_slot = nullptr;
   if (FERMATA_UNLIKELY(!group))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_group");
   const int error = core::Win_get_group(win_slot, &group_slot);
@@ -8554,8 +8555,8 @@ FERMATA_EXPORT decltype(PMPI_Win_get_group) MPI_Win_get_group
     __attribute__((weak, alias("PMPI_Win_get_group")));
 
 FERMATA_EXPORT int PMPI_Win_get_info(App<mpi::kWin> win, App<mpi::kInfo>* info_used) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* info_used_slot = nullptr;
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::InfoSlot* info_used_slot = nullptr;
   if (FERMATA_UNLIKELY(!info_used))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_info");
   const int error = core::Win_get_info(win_slot, &info_used_slot);
@@ -8567,7 +8568,7 @@ FERMATA_EXPORT decltype(PMPI_Win_get_info) MPI_Win_get_info
     __attribute__((weak, alias("PMPI_Win_get_info")));
 
 FERMATA_EXPORT int PMPI_Win_get_name(App<mpi::kWin> win, char* win_name, int* resultlen) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   StringOut<abi::kMaxObjectName, app::kMaxObjectName> win_name_out(win_name);
   if (FERMATA_UNLIKELY(!resultlen))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_get_name");
@@ -8580,7 +8581,7 @@ FERMATA_EXPORT decltype(PMPI_Win_get_name) MPI_Win_get_name
     __attribute__((weak, alias("PMPI_Win_get_name")));
 
 FERMATA_EXPORT int PMPI_Win_lock(int lock_type, int rank, int assertion, App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_lock(lock_type_in(lock_type), rank_in(rank), win_assert_in(assertion),
                                    win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_lock");
@@ -8589,7 +8590,7 @@ FERMATA_EXPORT int PMPI_Win_lock(int lock_type, int rank, int assertion, App<mpi
 FERMATA_EXPORT decltype(PMPI_Win_lock) MPI_Win_lock __attribute__((weak, alias("PMPI_Win_lock")));
 
 FERMATA_EXPORT int PMPI_Win_lock_all(int assertion, App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_lock_all(win_assert_in(assertion), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_lock_all");
   return 0;
@@ -8598,8 +8599,8 @@ FERMATA_EXPORT decltype(PMPI_Win_lock_all) MPI_Win_lock_all
     __attribute__((weak, alias("PMPI_Win_lock_all")));
 
 FERMATA_EXPORT int PMPI_Win_post(App<mpi::kGroup> group, int assertion, App<mpi::kWin> win) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_post(group_slot, win_assert_in(assertion), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_post");
   return 0;
@@ -8607,7 +8608,7 @@ FERMATA_EXPORT int PMPI_Win_post(App<mpi::kGroup> group, int assertion, App<mpi:
 FERMATA_EXPORT decltype(PMPI_Win_post) MPI_Win_post __attribute__((weak, alias("PMPI_Win_post")));
 
 FERMATA_EXPORT int PMPI_Win_set_attr(App<mpi::kWin> win, int win_keyval, void* attribute_val) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_set_attr(win_slot, keyval_in(win_keyval), attribute_val);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_set_attr");
   return 0;
@@ -8616,8 +8617,8 @@ FERMATA_EXPORT decltype(PMPI_Win_set_attr) MPI_Win_set_attr
     __attribute__((weak, alias("PMPI_Win_set_attr")));
 
 FERMATA_EXPORT int PMPI_Win_set_errhandler(App<mpi::kWin> win, App<mpi::kErrhandler> errhandler) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   const int error = core::Win_set_errhandler(win_slot, errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_set_errhandler");
   return 0;
@@ -8626,8 +8627,8 @@ FERMATA_EXPORT decltype(PMPI_Win_set_errhandler) MPI_Win_set_errhandler
     __attribute__((weak, alias("PMPI_Win_set_errhandler")));
 
 FERMATA_EXPORT int PMPI_Win_set_info(App<mpi::kWin> win, App<mpi::kInfo> info) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
-  Slot* info_slot = handle_in<mpi::kInfo>(info);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::InfoSlot* info_slot = handle_in<mpi::kInfo>(info);
   const int error = core::Win_set_info(win_slot, info_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_set_info");
   return 0;
@@ -8636,7 +8637,7 @@ FERMATA_EXPORT decltype(PMPI_Win_set_info) MPI_Win_set_info
     __attribute__((weak, alias("PMPI_Win_set_info")));
 
 FERMATA_EXPORT int PMPI_Win_set_name(App<mpi::kWin> win, const char* win_name) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_set_name(win_slot, win_name);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_set_name");
   return 0;
@@ -8646,7 +8647,7 @@ FERMATA_EXPORT decltype(PMPI_Win_set_name) MPI_Win_set_name
 
 FERMATA_EXPORT int PMPI_Win_shared_query(App<mpi::kWin> win, int rank, i64* size, int* disp_unit,
                                          void* baseptr) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   if (FERMATA_UNLIKELY(!size || !disp_unit))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_shared_query");
   const int error = core::Win_shared_query(win_slot, rank_in(rank), size, disp_unit, baseptr);
@@ -8658,7 +8659,7 @@ FERMATA_EXPORT decltype(PMPI_Win_shared_query) MPI_Win_shared_query
 
 FERMATA_EXPORT int PMPI_Win_shared_query_c(App<mpi::kWin> win, int rank, i64* size, i64* disp_unit,
                                            void* baseptr) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   if (FERMATA_UNLIKELY(!size || !disp_unit))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_shared_query_c");
   const int error = core::Win_shared_query_c(win_slot, rank_in(rank), size, disp_unit, baseptr);
@@ -8669,8 +8670,8 @@ FERMATA_EXPORT decltype(PMPI_Win_shared_query_c) MPI_Win_shared_query_c
     __attribute__((weak, alias("PMPI_Win_shared_query_c")));
 
 FERMATA_EXPORT int PMPI_Win_start(App<mpi::kGroup> group, int assertion, App<mpi::kWin> win) {
-  Slot* group_slot = handle_in<mpi::kGroup>(group);
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::GroupSlot* group_slot = handle_in<mpi::kGroup>(group);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_start(group_slot, win_assert_in(assertion), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_start");
   return 0;
@@ -8679,7 +8680,7 @@ FERMATA_EXPORT decltype(PMPI_Win_start) MPI_Win_start
     __attribute__((weak, alias("PMPI_Win_start")));
 
 FERMATA_EXPORT int PMPI_Win_sync(App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_sync(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_sync");
   return 0;
@@ -8687,7 +8688,7 @@ FERMATA_EXPORT int PMPI_Win_sync(App<mpi::kWin> win) {
 FERMATA_EXPORT decltype(PMPI_Win_sync) MPI_Win_sync __attribute__((weak, alias("PMPI_Win_sync")));
 
 FERMATA_EXPORT int PMPI_Win_test(App<mpi::kWin> win, int* flag) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   if (FERMATA_UNLIKELY(!flag))
     return core::raise(win_slot, abi::kErrArg, "MPI_Win_test");
   const int error = core::Win_test(win_slot, flag);
@@ -8703,7 +8704,7 @@ FERMATA_EXPORT decltype(PMPI_Win_toint) MPI_Win_toint
     __attribute__((weak, alias("PMPI_Win_toint")));
 
 FERMATA_EXPORT int PMPI_Win_unlock(int rank, App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_unlock(rank_in(rank), win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_unlock");
   return 0;
@@ -8712,7 +8713,7 @@ FERMATA_EXPORT decltype(PMPI_Win_unlock) MPI_Win_unlock
     __attribute__((weak, alias("PMPI_Win_unlock")));
 
 FERMATA_EXPORT int PMPI_Win_unlock_all(App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_unlock_all(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_unlock_all");
   return 0;
@@ -8721,7 +8722,7 @@ FERMATA_EXPORT decltype(PMPI_Win_unlock_all) MPI_Win_unlock_all
     __attribute__((weak, alias("PMPI_Win_unlock_all")));
 
 FERMATA_EXPORT int PMPI_Win_wait(App<mpi::kWin> win) {
-  Slot* win_slot = handle_in<mpi::kWin>(win);
+  mpi::WinSlot* win_slot = handle_in<mpi::kWin>(win);
   const int error = core::Win_wait(win_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(win_slot, error, "MPI_Win_wait");
   return 0;
@@ -8747,7 +8748,7 @@ FERMATA_EXPORT decltype(PMPI_Address) MPI_Address __attribute__((weak, alias("PM
 
 FERMATA_EXPORT int PMPI_Errhandler_create(void* comm_errhandler_fn,
                                           App<mpi::kErrhandler>* errhandler) {
-  Slot* errhandler_slot = nullptr;
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(nullptr, abi::kErrArg, "MPI_Errhandler_create");
   const int error = core::Comm_create_errhandler(comm_errhandler_fn, &errhandler_slot);
@@ -8759,8 +8760,8 @@ FERMATA_EXPORT decltype(PMPI_Errhandler_create) MPI_Errhandler_create
     __attribute__((weak, alias("PMPI_Errhandler_create")));
 
 FERMATA_EXPORT int PMPI_Errhandler_get(App<mpi::kComm> comm, App<mpi::kErrhandler>* errhandler) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* errhandler_slot = nullptr;
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::ErrhandlerSlot* errhandler_slot = nullptr;
   if (FERMATA_UNLIKELY(!errhandler))
     return core::raise(comm_slot, abi::kErrArg, "MPI_Errhandler_get");
   const int error = core::Comm_get_errhandler(comm_slot, &errhandler_slot);
@@ -8772,8 +8773,8 @@ FERMATA_EXPORT decltype(PMPI_Errhandler_get) MPI_Errhandler_get
     __attribute__((weak, alias("PMPI_Errhandler_get")));
 
 FERMATA_EXPORT int PMPI_Errhandler_set(App<mpi::kComm> comm, App<mpi::kErrhandler> errhandler) {
-  Slot* comm_slot = handle_in<mpi::kComm>(comm);
-  Slot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::CommSlot* comm_slot = handle_in<mpi::kComm>(comm);
+  mpi::ErrhandlerSlot* errhandler_slot = handle_in<mpi::kErrhandler>(errhandler);
   const int error = core::Comm_set_errhandler(comm_slot, errhandler_slot);
   if (FERMATA_UNLIKELY(error != 0)) return core::raise(comm_slot, error, "MPI_Errhandler_set");
   return 0;
@@ -8784,8 +8785,8 @@ FERMATA_EXPORT decltype(PMPI_Errhandler_set) MPI_Errhandler_set
 FERMATA_EXPORT int PMPI_Type_hindexed(int count, const int* array_of_blocklengths,
                                       const i64* array_of_displacements,
                                       App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_hindexed");
   const int error = core::Type_create_hindexed(count, array_of_blocklengths, array_of_displacements,
@@ -8799,8 +8800,8 @@ FERMATA_EXPORT decltype(PMPI_Type_hindexed) MPI_Type_hindexed
 
 FERMATA_EXPORT int PMPI_Type_hvector(int count, int blocklength, i64 stride,
                                      App<mpi::kDatatype> oldtype, App<mpi::kDatatype>* newtype) {
-  Slot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* oldtype_slot = handle_in<mpi::kDatatype>(oldtype);
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_hvector");
   const int error = core::Type_create_hvector(count, blocklength, stride, oldtype_slot,
@@ -8817,7 +8818,7 @@ FERMATA_EXPORT int PMPI_Type_struct(int count, const int* array_of_blocklengths,
                                     const App<mpi::kDatatype>* array_of_types,
                                     App<mpi::kDatatype>* newtype) {
   HandlesIn<mpi::kDatatype> array_of_types_slots(array_of_types, count);
-  Slot* newtype_slot = nullptr;
+  mpi::DatatypeSlot* newtype_slot = nullptr;
   if (FERMATA_UNLIKELY(!newtype))
     return core::raise(nullptr, abi::kErrArg, "MPI_Type_struct");
   const int error = core::Type_create_struct(count, array_of_blocklengths, array_of_displacements,

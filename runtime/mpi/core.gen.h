@@ -24,361 +24,411 @@ namespace fermata::mpi::core {
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false,
                                     int* is_set);
 inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* logical_false);
-inline int Abi_set_fortran_info(Slot* info);
-inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
-                      int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
-                      Slot* op, Slot* win);
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                        int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
-                        Slot* op, Slot* win);
-inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                     int recvcount, Slot* recvtype, Slot* comm);
-inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                       i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                            i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                      const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm);
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                        const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm);
-inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                     Slot* comm);
-inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                       Slot* comm);
-inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                            Slot* comm, Slot* info, Slot** request);
-inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                    int recvcount, Slot* recvtype, Slot* comm);
-inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                      i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                           i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request);
-inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype,
-                     void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype,
-                     Slot* comm);
+inline int Abi_set_fortran_info(InfoSlot* info);
+inline int Accumulate(const void* origin_addr, int origin_count, DatatypeSlot* origin_datatype,
+                      int target_rank, i64 target_disp, int target_count,
+                      DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win);
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                        int target_rank, i64 target_disp, i64 target_count,
+                        DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win);
+inline int Allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     int recvcount, DatatypeSlot* recvtype, CommSlot* comm);
+inline int Allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                       i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm);
+inline int Allgather_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                            void* recvbuf, i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                            InfoSlot* info, RequestSlot** request);
+inline int Allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      const int* recvcounts, const int* displs, DatatypeSlot* recvtype,
+                      CommSlot* comm);
+inline int Allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                        const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype,
+                        CommSlot* comm);
+inline int Allreduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                     OpSlot* op, CommSlot* comm);
+inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                       OpSlot* op, CommSlot* comm);
+inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                            OpSlot* op, CommSlot* comm, InfoSlot* info, RequestSlot** request);
+inline int Alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                    int recvcount, DatatypeSlot* recvtype, CommSlot* comm);
+inline int Alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm);
+inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                           void* recvbuf, i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                           InfoSlot* info, RequestSlot** request);
+inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm);
 inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                       Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
-                       Slot* recvtype, Slot* comm);
+                       DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm);
 inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                     Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                     const int* rdispls, Slot* const* recvtypes, Slot* comm);
+                     DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm);
 inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                       Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                       const i64* rdispls, Slot* const* recvtypes, Slot* comm);
-inline int Barrier(Slot* comm);
-inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm);
-inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm);
-inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info,
-                        Slot** request);
-inline int Bsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Bsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request);
+                       DatatypeSlot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm);
+inline int Barrier(CommSlot* comm);
+inline int Bcast(void* buffer, int count, DatatypeSlot* datatype, int root, CommSlot* comm);
+inline int Bcast_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm);
+inline int Bcast_init_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm,
+                        InfoSlot* info, RequestSlot** request);
+inline int Bsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm);
+inline int Bsend_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request);
 inline int Buffer_attach_c(void* buffer, i64 size);
 inline int Buffer_detach_c(void* buffer_addr, i64* size);
-inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords);
-inline int Cart_get(Slot* comm, int maxdims, int* dims, int* periods, int* coords);
-inline int Cart_map(Slot* comm, int ndims, const int* dims, const int* periods, int* newrank);
-inline int Cart_rank(Slot* comm, const int* coords, int* rank);
-inline int Cart_shift(Slot* comm, int direction, int disp, int* rank_source, int* rank_dest);
-inline int Cartdim_get(Slot* comm, int* ndims);
-inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size);
-inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size);
+inline int Cart_coords(CommSlot* comm, int rank, int maxdims, int* coords);
+inline int Cart_get(CommSlot* comm, int maxdims, int* dims, int* periods, int* coords);
+inline int Cart_map(CommSlot* comm, int ndims, const int* dims, const int* periods, int* newrank);
+inline int Cart_rank(CommSlot* comm, const int* coords, int* rank);
+inline int Cart_shift(CommSlot* comm, int direction, int disp, int* rank_source, int* rank_dest);
+inline int Cartdim_get(CommSlot* comm, int* ndims);
+inline int Comm_attach_buffer_c(CommSlot* comm, void* buffer, i64 size);
+inline int Comm_detach_buffer_c(CommSlot* comm, void* buffer_addr, i64* size);
 inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
-                            Slot* datatype, int target_rank, i64 target_disp, Slot* win);
+                            DatatypeSlot* datatype, int target_rank, i64 target_disp, WinSlot* win);
 inline int Dims_create(int nnodes, int ndims, int* dims);
-inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights,
+inline int Dist_graph_neighbors(CommSlot* comm, int maxindegree, int* sources, int* sourceweights,
                                 int maxoutdegree, int* destinations, int* destweights);
-inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted);
-inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                  Slot* comm);
-inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                    Slot* comm);
-inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                         Slot* comm, Slot* info, Slot** request);
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank,
-                        i64 target_disp, Slot* op, Slot* win);
-inline int File_get_atomicity(Slot* fh, int* flag);
-inline int File_get_byte_offset(Slot* fh, i64 offset, i64* disp);
-inline int File_get_position(Slot* fh, i64* offset);
-inline int File_get_size(Slot* fh, i64* size);
-inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent);
-inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent);
-inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                           Slot** request);
-inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                               Slot** request);
-inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request);
-inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
-                            Slot** request);
-inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
-                                Slot** request);
-inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
-                                Slot** request);
-inline int File_preallocate(Slot* fh, i64 size);
-inline int File_read(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
-inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
-                        CanonStatus* status);
-inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                          CanonStatus* status);
-inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
-                            CanonStatus* status);
-inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                              CanonStatus* status);
-inline int File_read_at_all_begin_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype);
-inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_read_ordered_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype);
-inline int File_read_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_seek(Slot* fh, i64 offset, int whence);
-inline int File_set_size(Slot* fh, i64 size);
-inline int File_sync(Slot* fh);
-inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status);
-inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status);
-inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype,
-                          CanonStatus* status);
-inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
-                            CanonStatus* status);
-inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
-inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
+inline int Dist_graph_neighbors_count(CommSlot* comm, int* indegree, int* outdegree, int* weighted);
+inline int Exscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                  CommSlot* comm);
+inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                    OpSlot* op, CommSlot* comm);
+inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                         OpSlot* op, CommSlot* comm, InfoSlot* info, RequestSlot** request);
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, DatatypeSlot* datatype,
+                        int target_rank, i64 target_disp, OpSlot* op, WinSlot* win);
+inline int File_get_atomicity(FileSlot* fh, int* flag);
+inline int File_get_byte_offset(FileSlot* fh, i64 offset, i64* disp);
+inline int File_get_position(FileSlot* fh, i64* offset);
+inline int File_get_size(FileSlot* fh, i64* size);
+inline int File_get_type_extent(FileSlot* fh, DatatypeSlot* datatype, i64* extent);
+inline int File_get_type_extent_c(FileSlot* fh, DatatypeSlot* datatype, i64* extent);
+inline int File_iread_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                        RequestSlot** request);
+inline int File_iread_all_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                            RequestSlot** request);
+inline int File_iread_at_c(FileSlot* fh, i64 offset, void* buf, i64 count, DatatypeSlot* datatype,
+                           RequestSlot** request);
+inline int File_iread_at_all_c(FileSlot* fh, i64 offset, void* buf, i64 count,
+                               DatatypeSlot* datatype, RequestSlot** request);
+inline int File_iread_shared_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                               RequestSlot** request);
+inline int File_iwrite_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                         RequestSlot** request);
+inline int File_iwrite_all_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                             RequestSlot** request);
+inline int File_iwrite_at_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                            DatatypeSlot* datatype, RequestSlot** request);
+inline int File_iwrite_at_all_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                                DatatypeSlot* datatype, RequestSlot** request);
+inline int File_iwrite_shared_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                                RequestSlot** request);
+inline int File_preallocate(FileSlot* fh, i64 size);
+inline int File_read(FileSlot* fh, void* buf, int count, DatatypeSlot* datatype,
+                     CanonStatus* status);
+inline int File_read_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                       CanonStatus* status);
+inline int File_read_all(FileSlot* fh, void* buf, int count, DatatypeSlot* datatype,
                          CanonStatus* status);
-inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+inline int File_read_all_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
                            CanonStatus* status);
-inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
-                             CanonStatus* status);
-inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
+inline int File_read_all_begin_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype);
+inline int File_read_at(FileSlot* fh, i64 offset, void* buf, int count, DatatypeSlot* datatype,
+                        CanonStatus* status);
+inline int File_read_at_c(FileSlot* fh, i64 offset, void* buf, i64 count, DatatypeSlot* datatype,
+                          CanonStatus* status);
+inline int File_read_at_all(FileSlot* fh, i64 offset, void* buf, int count, DatatypeSlot* datatype,
+                            CanonStatus* status);
+inline int File_read_at_all_c(FileSlot* fh, i64 offset, void* buf, i64 count,
+                              DatatypeSlot* datatype, CanonStatus* status);
+inline int File_read_at_all_begin_c(FileSlot* fh, i64 offset, void* buf, i64 count,
+                                    DatatypeSlot* datatype);
+inline int File_read_ordered_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
                                CanonStatus* status);
-inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count,
-                                     Slot* datatype);
-inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+inline int File_read_ordered_begin_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype);
+inline int File_read_shared_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                              CanonStatus* status);
+inline int File_seek(FileSlot* fh, i64 offset, int whence);
+inline int File_set_size(FileSlot* fh, i64 size);
+inline int File_sync(FileSlot* fh);
+inline int File_write(FileSlot* fh, const void* buf, int count, DatatypeSlot* datatype,
+                      CanonStatus* status);
+inline int File_write_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                        CanonStatus* status);
+inline int File_write_all(FileSlot* fh, const void* buf, int count, DatatypeSlot* datatype,
+                          CanonStatus* status);
+inline int File_write_all_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                            CanonStatus* status);
+inline int File_write_all_begin_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype);
+inline int File_write_at(FileSlot* fh, i64 offset, const void* buf, int count,
+                         DatatypeSlot* datatype, CanonStatus* status);
+inline int File_write_at_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                           DatatypeSlot* datatype, CanonStatus* status);
+inline int File_write_at_all(FileSlot* fh, i64 offset, const void* buf, int count,
+                             DatatypeSlot* datatype, CanonStatus* status);
+inline int File_write_at_all_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                               DatatypeSlot* datatype, CanonStatus* status);
+inline int File_write_at_all_begin_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                                     DatatypeSlot* datatype);
+inline int File_write_ordered_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
                                 CanonStatus* status);
-inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype);
-inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+inline int File_write_ordered_begin_c(FileSlot* fh, const void* buf, i64 count,
+                                      DatatypeSlot* datatype);
+inline int File_write_shared_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
                                CanonStatus* status);
-inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
-                  Slot* recvtype, int root, Slot* comm);
-inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                    i64 recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                         i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
-                         Slot** request);
-inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                   const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm);
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                     const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
-                     Slot* comm);
-inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
-inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
-                          void* result_addr, int result_count, Slot* result_datatype,
-                          int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
-                          Slot* op, Slot* win);
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                            void* result_addr, i64 result_count, Slot* result_datatype,
-                            int target_rank, i64 target_disp, i64 target_count,
-                            Slot* target_datatype, Slot* op, Slot* win);
+inline int Gather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                  int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm);
+inline int Gather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                    i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm);
+inline int Gather_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                         i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                         InfoSlot* info, RequestSlot** request);
+inline int Gatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                   const int* recvcounts, const int* displs, DatatypeSlot* recvtype, int root,
+                   CommSlot* comm);
+inline int Gatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype, int root,
+                     CommSlot* comm);
+inline int Get_c(void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                 int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                 WinSlot* win);
+inline int Get_accumulate(const void* origin_addr, int origin_count, DatatypeSlot* origin_datatype,
+                          void* result_addr, int result_count, DatatypeSlot* result_datatype,
+                          int target_rank, i64 target_disp, int target_count,
+                          DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win);
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count,
+                            DatatypeSlot* origin_datatype, void* result_addr, i64 result_count,
+                            DatatypeSlot* result_datatype, int target_rank, i64 target_disp,
+                            i64 target_count, DatatypeSlot* target_datatype, OpSlot* op,
+                            WinSlot* win);
 inline int Get_address(const void* location, i64* address);
-inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count);
-inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count);
+inline int Get_count_c(const CanonStatus* status, DatatypeSlot* datatype, i64* count);
+inline int Get_elements_c(const CanonStatus* status, DatatypeSlot* datatype, i64* count);
 inline int Get_library_version(char* version, int* resultlen);
 inline int Get_processor_name(char* name, int* resultlen);
 inline int Get_version(int* version, int* subversion);
-inline int Graph_get(Slot* comm, int maxindex, int maxedges, int* index, int* edges);
-inline int Graph_map(Slot* comm, int nnodes, const int* index, const int* edges, int* newrank);
-inline int Graph_neighbors(Slot* comm, int rank, int maxneighbors, int* neighbors);
-inline int Graph_neighbors_count(Slot* comm, int rank, int* nneighbors);
-inline int Graphdims_get(Slot* comm, int* nnodes, int* nedges);
-inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                        i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                        Slot* comm, Slot** request);
-inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                       i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ibcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot** request);
-inline int Ibsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                    Slot** request);
-inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                     Slot* comm, Slot** request);
-inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                     i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Imrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, Slot** request);
-inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                 i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                i64 recvcount, Slot* recvtype, Slot* comm, Slot** request);
-inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
-                   Slot** request);
-inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                     int root, Slot* comm, Slot** request);
+inline int Graph_get(CommSlot* comm, int maxindex, int maxedges, int* index, int* edges);
+inline int Graph_map(CommSlot* comm, int nnodes, const int* index, const int* edges, int* newrank);
+inline int Graph_neighbors(CommSlot* comm, int rank, int maxneighbors, int* neighbors);
+inline int Graph_neighbors_count(CommSlot* comm, int rank, int* nneighbors);
+inline int Graphdims_get(CommSlot* comm, int* nnodes, int* nedges);
+inline int Iallgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                        i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                        RequestSlot** request);
+inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                        OpSlot* op, CommSlot* comm, RequestSlot** request);
+inline int Ialltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                       i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                       RequestSlot** request);
+inline int Ibcast_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm,
+                    RequestSlot** request);
+inline int Ibsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm, RequestSlot** request);
+inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                     OpSlot* op, CommSlot* comm, RequestSlot** request);
+inline int Igather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                     RequestSlot** request);
+inline int Imrecv_c(void* buf, i64 count, DatatypeSlot* datatype, MessageSlot** message,
+                    RequestSlot** request);
+inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                 void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                 CommSlot* comm, RequestSlot** request);
+inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                CommSlot* comm, RequestSlot** request);
+inline int Irecv_c(void* buf, i64 count, DatatypeSlot* datatype, int source, int tag,
+                   CommSlot* comm, RequestSlot** request);
+inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                     OpSlot* op, int root, CommSlot* comm, RequestSlot** request);
 inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
-                                   Slot* datatype, Slot* op, Slot* comm, Slot** request);
-inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                    Slot** request);
-inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                   Slot* comm, Slot** request);
-inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                      i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request);
-inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                   Slot** request);
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
-                       void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
-                       Slot* comm, Slot** request);
-inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
-                               int source, int recvtag, Slot* comm, Slot** request);
-inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                    Slot** request);
-inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonStatus* status);
-inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                              int recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
-                                     void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
-                                     Slot* info, Slot** request);
-inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                               const int* recvcounts, const int* displs, Slot* recvtype,
-                               Slot* comm);
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                 const i64* recvcounts, const i64* displs, Slot* recvtype,
-                                 Slot* comm);
-inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                             int recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                               i64 recvcount, Slot* recvtype, Slot* comm);
-inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
-                                    void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
-                                    Slot* info, Slot** request);
+                                   DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                                   RequestSlot** request);
+inline int Irsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm, RequestSlot** request);
+inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                   OpSlot* op, CommSlot* comm, RequestSlot** request);
+inline int Iscatter_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                      RequestSlot** request);
+inline int Isend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm, RequestSlot** request);
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, int dest,
+                       int sendtag, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                       int source, int recvtag, CommSlot* comm, RequestSlot** request);
+inline int Isendrecv_replace_c(void* buf, i64 count, DatatypeSlot* datatype, int dest, int sendtag,
+                               int source, int recvtag, CommSlot* comm, RequestSlot** request);
+inline int Issend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm, RequestSlot** request);
+inline int Mrecv_c(void* buf, i64 count, DatatypeSlot* datatype, MessageSlot** message,
+                   CanonStatus* status);
+inline int Neighbor_allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                              void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm);
+inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                CommSlot* comm);
+inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                     void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                     CommSlot* comm, InfoSlot* info, RequestSlot** request);
+inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                               void* recvbuf, const int* recvcounts, const int* displs,
+                               DatatypeSlot* recvtype, CommSlot* comm);
+inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                 void* recvbuf, const i64* recvcounts, const i64* displs,
+                                 DatatypeSlot* recvtype, CommSlot* comm);
+inline int Neighbor_alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                             void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm);
+inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                               void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                               CommSlot* comm);
+inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                    void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                    CommSlot* comm, InfoSlot* info, RequestSlot** request);
 inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                              Slot* sendtype, void* recvbuf, const int* recvcounts,
-                              const int* rdispls, Slot* recvtype, Slot* comm);
+                              DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                              const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm);
 inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                Slot* sendtype, void* recvbuf, const i64* recvcounts,
-                                const i64* rdispls, Slot* recvtype, Slot* comm);
+                                DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm);
 inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                              Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                              const i64* rdispls, Slot* const* recvtypes, Slot* comm);
+                              DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                              const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm);
 inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                                const i64* rdispls, Slot* const* recvtypes, Slot* comm);
-inline int Op_commutative(Slot* op, int* commute);
-inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize,
-                int* position, Slot* comm);
-inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize,
-                  i64* position, Slot* comm);
-inline int Pack_external(const char* datarep, const void* inbuf, int incount, Slot* datatype,
-                         void* outbuf, i64 outsize, i64* position);
-inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, Slot* datatype,
-                           void* outbuf, i64 outsize, i64* position);
-inline int Pack_external_size(const char* datarep, int incount, Slot* datatype, i64* size);
-inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype, i64* size);
-inline int Pack_size(int incount, Slot* datatype, Slot* comm, int* size);
-inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size);
-inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win);
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                         int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
-                         Slot* op, Slot* win, Slot** request);
-inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+                                DatatypeSlot* const* sendtypes, void* recvbuf,
+                                const i64* recvcounts, const i64* rdispls,
+                                DatatypeSlot* const* recvtypes, CommSlot* comm);
+inline int Op_commutative(OpSlot* op, int* commute);
+inline int Pack(const void* inbuf, int incount, DatatypeSlot* datatype, void* outbuf, int outsize,
+                int* position, CommSlot* comm);
+inline int Pack_c(const void* inbuf, i64 incount, DatatypeSlot* datatype, void* outbuf, i64 outsize,
+                  i64* position, CommSlot* comm);
+inline int Pack_external(const char* datarep, const void* inbuf, int incount,
+                         DatatypeSlot* datatype, void* outbuf, i64 outsize, i64* position);
+inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount,
+                           DatatypeSlot* datatype, void* outbuf, i64 outsize, i64* position);
+inline int Pack_external_size(const char* datarep, int incount, DatatypeSlot* datatype, i64* size);
+inline int Pack_external_size_c(const char* datarep, i64 incount, DatatypeSlot* datatype,
+                                i64* size);
+inline int Pack_size(int incount, DatatypeSlot* datatype, CommSlot* comm, int* size);
+inline int Pack_size_c(i64 incount, DatatypeSlot* datatype, CommSlot* comm, i64* size);
+inline int Put_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                 int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                 WinSlot* win);
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                         int target_rank, i64 target_disp, i64 target_count,
+                         DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win,
+                         RequestSlot** request);
+inline int Recv_c(void* buf, i64 count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
                   CanonStatus* status);
-inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
-                       Slot** request);
-inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root,
-                  Slot* comm);
-inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                    int root, Slot* comm);
-inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                         int root, Slot* comm, Slot* info, Slot** request);
-inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op);
-inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* datatype, Slot* op);
-inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype,
-                          Slot* op, Slot* comm);
+inline int Recv_init_c(void* buf, i64 count, DatatypeSlot* datatype, int source, int tag,
+                       CommSlot* comm, RequestSlot** request);
+inline int Reduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                  int root, CommSlot* comm);
+inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                    OpSlot* op, int root, CommSlot* comm);
+inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                         OpSlot* op, int root, CommSlot* comm, InfoSlot* info,
+                         RequestSlot** request);
+inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, DatatypeSlot* datatype,
+                        OpSlot* op);
+inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, DatatypeSlot* datatype,
+                          OpSlot* op);
+inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                          DatatypeSlot* datatype, OpSlot* op, CommSlot* comm);
 inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
-                            Slot* datatype, Slot* op, Slot* comm);
-inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
-                                Slot* op, Slot* comm);
-inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype,
-                                  Slot* op, Slot* comm);
+                            DatatypeSlot* datatype, OpSlot* op, CommSlot* comm);
+inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                                DatatypeSlot* datatype, OpSlot* op, CommSlot* comm);
+inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                  DatatypeSlot* datatype, OpSlot* op, CommSlot* comm);
 inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount,
-                                       Slot* datatype, Slot* op, Slot* comm, Slot* info,
-                                       Slot** request);
-inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
-                  Slot** request);
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                             void* result_addr, i64 result_count, Slot* result_datatype,
-                             int target_rank, i64 target_disp, i64 target_count,
-                             Slot* target_datatype, Slot* op, Slot* win, Slot** request);
-inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
-                  Slot** request);
-inline int Rsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request);
-inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                Slot* comm);
-inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                  Slot* comm);
-inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                       Slot* comm, Slot* info, Slot** request);
-inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
-                   Slot* recvtype, int root, Slot* comm);
-inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                     i64 recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                          i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
-                          Slot** request);
-inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
-                    void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype,
-                      void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm);
-inline int Send_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Send_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                       Slot** request);
-inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
-                      void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
-                      Slot* comm, CanonStatus* status);
-inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
-                              int source, int recvtag, Slot* comm, CanonStatus* status);
-inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size);
-inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size);
-inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm);
-inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request);
-inline int Status_set_elements_c(CanonStatus* status, Slot* datatype, i64 count);
-inline int Topo_test(Slot* comm, int* status);
-inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype);
-inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype,
-                                 Slot** newtype);
-inline int Type_create_resized_c(Slot* oldtype, i64 lb, i64 extent, Slot** newtype);
-inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent);
-inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent);
-inline int Type_size_c(Slot* datatype, i64* size);
-inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype);
+                                       DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                                       InfoSlot* info, RequestSlot** request);
+inline int Rget_c(void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                  int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                  WinSlot* win, RequestSlot** request);
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count,
+                             DatatypeSlot* origin_datatype, void* result_addr, i64 result_count,
+                             DatatypeSlot* result_datatype, int target_rank, i64 target_disp,
+                             i64 target_count, DatatypeSlot* target_datatype, OpSlot* op,
+                             WinSlot* win, RequestSlot** request);
+inline int Rput_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                  int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                  WinSlot* win, RequestSlot** request);
+inline int Rsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm);
+inline int Rsend_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request);
+inline int Scan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                CommSlot* comm);
+inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype, OpSlot* op,
+                  CommSlot* comm);
+inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                       OpSlot* op, CommSlot* comm, InfoSlot* info, RequestSlot** request);
+inline int Scatter(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                   int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm);
+inline int Scatter_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm);
+inline int Scatter_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                          i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                          InfoSlot* info, RequestSlot** request);
+inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                    DatatypeSlot* sendtype, void* recvbuf, int recvcount, DatatypeSlot* recvtype,
+                    int root, CommSlot* comm);
+inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                      DatatypeSlot* sendtype, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                      int root, CommSlot* comm);
+inline int Send_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                  CommSlot* comm);
+inline int Send_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                       CommSlot* comm, RequestSlot** request);
+inline int Sendrecv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, int dest,
+                      int sendtag, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype, int source,
+                      int recvtag, CommSlot* comm, CanonStatus* status);
+inline int Sendrecv_replace_c(void* buf, i64 count, DatatypeSlot* datatype, int dest, int sendtag,
+                              int source, int recvtag, CommSlot* comm, CanonStatus* status);
+inline int Session_attach_buffer_c(SessionSlot* session, void* buffer, i64 size);
+inline int Session_detach_buffer_c(SessionSlot* session, void* buffer_addr, i64* size);
+inline int Ssend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm);
+inline int Ssend_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request);
+inline int Status_set_elements_c(CanonStatus* status, DatatypeSlot* datatype, i64 count);
+inline int Topo_test(CommSlot* comm, int* status);
+inline int Type_contiguous_c(i64 count, DatatypeSlot* oldtype, DatatypeSlot** newtype);
+inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, DatatypeSlot* oldtype,
+                                 DatatypeSlot** newtype);
+inline int Type_create_resized_c(DatatypeSlot* oldtype, i64 lb, i64 extent, DatatypeSlot** newtype);
+inline int Type_get_extent_c(DatatypeSlot* datatype, i64* lb, i64* extent);
+inline int Type_get_true_extent_c(DatatypeSlot* datatype, i64* true_lb, i64* true_extent);
+inline int Type_size_c(DatatypeSlot* datatype, i64* size);
+inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, DatatypeSlot* oldtype,
+                         DatatypeSlot** newtype);
 inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
-                  Slot* datatype, Slot* comm);
+                  DatatypeSlot* datatype, CommSlot* comm);
 inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
-                    Slot* datatype, Slot* comm);
+                    DatatypeSlot* datatype, CommSlot* comm);
 inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
-                           void* outbuf, int outcount, Slot* datatype);
+                           void* outbuf, int outcount, DatatypeSlot* datatype);
 inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
-                             void* outbuf, i64 outcount, Slot* datatype);
-inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
-                          Slot** win);
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
-                                 Slot** win);
-inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win);
-inline int Win_flush(int rank, Slot* win);
-inline int Win_flush_all(Slot* win);
-inline int Win_flush_local(int rank, Slot* win);
-inline int Win_flush_local_all(Slot* win);
-inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr);
-inline int Win_sync(Slot* win);
+                             void* outbuf, i64 outcount, DatatypeSlot* datatype);
+inline int Win_allocate_c(i64 size, i64 disp_unit, InfoSlot* info, CommSlot* comm, void* baseptr,
+                          WinSlot** win);
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, InfoSlot* info, CommSlot* comm,
+                                 void* baseptr, WinSlot** win);
+inline int Win_create_c(void* base, i64 size, i64 disp_unit, InfoSlot* info, CommSlot* comm,
+                        WinSlot** win);
+inline int Win_flush(int rank, WinSlot* win);
+inline int Win_flush_all(WinSlot* win);
+inline int Win_flush_local(int rank, WinSlot* win);
+inline int Win_flush_local_all(WinSlot* win);
+inline int Win_shared_query_c(WinSlot* win, int rank, i64* size, i64* disp_unit, void* baseptr);
+inline int Win_sync(WinSlot* win);
 inline double Wtick();
 
 inline int Abi_get_fortran_booleans(int logical_size, void* logical_true, void* logical_false,
@@ -397,201 +447,205 @@ inline int Abi_set_fortran_booleans(int logical_size, void* logical_true, void* 
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Abi_set_fortran_info(Slot* info) {
+inline int Abi_set_fortran_info(InfoSlot* info) {
   (void)info;
   return abi::kErrUnsupportedOperation;
 }
 
-inline int Accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
-                      int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
-                      Slot* op, Slot* win) {
+inline int Accumulate(const void* origin_addr, int origin_count, DatatypeSlot* origin_datatype,
+                      int target_rank, i64 target_disp, int target_count,
+                      DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Accumulate(origin_addr, origin_count, origin_datatype->real, target_rank,
+  return lower().Accumulate(origin_addr, origin_count, origin_datatype->real(), target_rank,
                             real_displacement(win, target_rank, target_disp), target_count,
-                            target_datatype->real, op->real, win->real);
+                            target_datatype->real(), op->real(), win->real());
 }
 
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                        int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
-                        Slot* op, Slot* win) {
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                        int target_rank, i64 target_disp, i64 target_count,
+                        DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) {
     LowerScope scope;
     if (const int error = access_error(win, target_rank)) return error;
-    return lower().Accumulate_c(origin_addr, origin_count, origin_datatype->real, target_rank,
+    return lower().Accumulate_c(origin_addr, origin_count, origin_datatype->real(), target_rank,
                                 real_displacement(win, target_rank, target_disp), target_count,
-                                target_datatype->real, op->real, win->real);
+                                target_datatype->real(), op->real(), win->real());
   }
   return Accumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
                     int(target_count), target_datatype, op, win);
 }
 
-inline int Allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                     int recvcount, Slot* recvtype, Slot* comm) {
+inline int Allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     int recvcount, DatatypeSlot* recvtype, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                           comm->real);
+  return lower().Allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                           recvtype->real(), comm->real());
 }
 
-inline int Allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                       i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                       i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                               recvtype->real, comm->real);
+    return lower().Allgather_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                               recvtype->real(), comm->real());
   }
   return Allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
 }
 
-inline int Allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                            i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Allgather_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                            void* recvbuf, i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                            InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Allgather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
                         info, request);
 }
 
-inline int Allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                      const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm) {
+inline int Allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      const int* recvcounts, const int* displs, DatatypeSlot* recvtype,
+                      CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, comm->real);
+  return lower().Allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                            recvtype->real(), comm->real());
 }
 
-inline int Allreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                     Slot* comm) {
+inline int Allreduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                     OpSlot* op, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Allreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+  return lower().Allreduce(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
 }
 
-inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                       Slot* comm) {
+inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                       OpSlot* op, CommSlot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Allreduce_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+    return lower().Allreduce_c(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
   }
   return Allreduce(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
 
-inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                            Slot* comm, Slot* info, Slot** request) {
+inline int Allreduce_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                            OpSlot* op, CommSlot* comm, InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Allreduce_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
 }
 
-inline int Alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                    int recvcount, Slot* recvtype, Slot* comm) {
+inline int Alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                    int recvcount, DatatypeSlot* recvtype, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                          comm->real);
+  return lower().Alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                          recvtype->real(), comm->real());
 }
 
-inline int Alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                      i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, comm->real);
+    return lower().Alltoall_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), comm->real());
   }
   return Alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm);
 }
 
-inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                           i64 recvcount, Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+inline int Alltoall_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                           void* recvbuf, i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                           InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Alltoall_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
                        info, request);
 }
 
-inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Slot* sendtype,
-                     void* recvbuf, const int* recvcounts, const int* rdispls, Slot* recvtype,
-                     Slot* comm) {
+inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                           rdispls, recvtype->real, comm->real);
+  return lower().Alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                           rdispls, recvtype->real(), comm->real());
 }
 
 inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                     Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                     const int* rdispls, Slot* const* recvtypes, Slot* comm) {
+                     DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::peer_counts(comm, &sends, &receives);
-  Scratch<u64> real_sendtypes(sends);
+  Scratch<RealDatatype> real_sendtypes(sends);
   for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
        i < sends; i++)
-    real_sendtypes[i] = sendtypes[i]->real;
-  Scratch<u64> real_recvtypes(receives);
+    real_sendtypes[i] = sendtypes[i]->real();
+  Scratch<RealDatatype> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
-    real_recvtypes[i] = recvtypes[i]->real;
+    real_recvtypes[i] = recvtypes[i]->real();
   const BlockingCall open;
   return lower().Alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf, recvcounts,
                            rdispls,
                            recvtypes == sendtypes ? real_sendtypes.data() : real_recvtypes.data(),
-                           comm->real);
+                           comm->real());
 }
 
-inline int Barrier(Slot* comm) {
+inline int Barrier(CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Barrier(comm->real);
+  return lower().Barrier(comm->real());
 }
 
-inline int Bcast(void* buffer, int count, Slot* datatype, int root, Slot* comm) {
+inline int Bcast(void* buffer, int count, DatatypeSlot* datatype, int root, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
+  if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Bcast(buffer, count, datatype->real, root, comm->real);
+  return lower().Bcast(buffer, count, datatype->real(), root, comm->real());
 }
 
-inline int Bcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm) {
+inline int Bcast_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
+    if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Bcast_c(buffer, count, datatype->real, root, comm->real);
+    return lower().Bcast_c(buffer, count, datatype->real(), root, comm->real());
   }
   return Bcast(buffer, int(count), datatype, root, comm);
 }
 
-inline int Bcast_init_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot* info,
-                        Slot** request) {
+inline int Bcast_init_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm,
+                        InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Bcast_init(buffer, int(count), datatype, root, comm, info, request);
 }
 
-inline int Bsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Bsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Bsend(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Bsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request) {
+inline int Bsend_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Bsend_init(buf, int(count), datatype, dest, tag, comm, request);
 }
@@ -608,42 +662,42 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size) {
   return error;
 }
 
-inline int Cart_coords(Slot* comm, int rank, int maxdims, int* coords) {
+inline int Cart_coords(CommSlot* comm, int rank, int maxdims, int* coords) {
   LowerScope scope;
-  return lower().Cart_coords(comm->real, rank, maxdims, coords);
+  return lower().Cart_coords(comm->real(), rank, maxdims, coords);
 }
 
-inline int Cart_get(Slot* comm, int maxdims, int* dims, int* periods, int* coords) {
+inline int Cart_get(CommSlot* comm, int maxdims, int* dims, int* periods, int* coords) {
   LowerScope scope;
-  return lower().Cart_get(comm->real, maxdims, dims, periods, coords);
+  return lower().Cart_get(comm->real(), maxdims, dims, periods, coords);
 }
 
-inline int Cart_map(Slot* comm, int ndims, const int* dims, const int* periods, int* newrank) {
+inline int Cart_map(CommSlot* comm, int ndims, const int* dims, const int* periods, int* newrank) {
   LowerScope scope;
-  return lower().Cart_map(comm->real, ndims, dims, periods, newrank);
+  return lower().Cart_map(comm->real(), ndims, dims, periods, newrank);
 }
 
-inline int Cart_rank(Slot* comm, const int* coords, int* rank) {
+inline int Cart_rank(CommSlot* comm, const int* coords, int* rank) {
   LowerScope scope;
-  return lower().Cart_rank(comm->real, coords, rank);
+  return lower().Cart_rank(comm->real(), coords, rank);
 }
 
-inline int Cart_shift(Slot* comm, int direction, int disp, int* rank_source, int* rank_dest) {
+inline int Cart_shift(CommSlot* comm, int direction, int disp, int* rank_source, int* rank_dest) {
   LowerScope scope;
-  return lower().Cart_shift(comm->real, direction, disp, rank_source, rank_dest);
+  return lower().Cart_shift(comm->real(), direction, disp, rank_source, rank_dest);
 }
 
-inline int Cartdim_get(Slot* comm, int* ndims) {
+inline int Cartdim_get(CommSlot* comm, int* ndims) {
   LowerScope scope;
-  return lower().Cartdim_get(comm->real, ndims);
+  return lower().Cartdim_get(comm->real(), ndims);
 }
 
-inline int Comm_attach_buffer_c(Slot* comm, void* buffer, i64 size) {
+inline int Comm_attach_buffer_c(CommSlot* comm, void* buffer, i64 size) {
   if (!(fits_int(size))) return abi::kErrValueTooLarge;
   return Comm_attach_buffer(comm, buffer, int(size));
 }
 
-inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size) {
+inline int Comm_detach_buffer_c(CommSlot* comm, void* buffer_addr, i64* size) {
   int small_size = 0;
   const int error = Comm_detach_buffer(comm, buffer_addr, &small_size);
   *size = small_size;
@@ -651,12 +705,13 @@ inline int Comm_detach_buffer_c(Slot* comm, void* buffer_addr, i64* size) {
 }
 
 inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
-                            Slot* datatype, int target_rank, i64 target_disp, Slot* win) {
+                            DatatypeSlot* datatype, int target_rank, i64 target_disp,
+                            WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real,
+  return lower().Compare_and_swap(origin_addr, compare_addr, result_addr, datatype->real(),
                                   target_rank, real_displacement(win, target_rank, target_disp),
-                                  win->real);
+                                  win->real());
 }
 
 inline int Dims_create(int nnodes, int ndims, int* dims) {
@@ -664,415 +719,434 @@ inline int Dims_create(int nnodes, int ndims, int* dims) {
   return lower().Dims_create(nnodes, ndims, dims);
 }
 
-inline int Dist_graph_neighbors(Slot* comm, int maxindegree, int* sources, int* sourceweights,
+inline int Dist_graph_neighbors(CommSlot* comm, int maxindegree, int* sources, int* sourceweights,
                                 int maxoutdegree, int* destinations, int* destweights) {
   LowerScope scope;
-  return lower().Dist_graph_neighbors(comm->real, maxindegree, sources, sourceweights, maxoutdegree,
-                                      destinations, destweights);
+  return lower().Dist_graph_neighbors(comm->real(), maxindegree, sources, sourceweights,
+                                      maxoutdegree, destinations, destweights);
 }
 
-inline int Dist_graph_neighbors_count(Slot* comm, int* indegree, int* outdegree, int* weighted) {
+inline int Dist_graph_neighbors_count(CommSlot* comm, int* indegree, int* outdegree,
+                                      int* weighted) {
   LowerScope scope;
-  return lower().Dist_graph_neighbors_count(comm->real, indegree, outdegree, weighted);
+  return lower().Dist_graph_neighbors_count(comm->real(), indegree, outdegree, weighted);
 }
 
-inline int Exscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                  Slot* comm) {
+inline int Exscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                  CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Exscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+  return lower().Exscan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
 }
 
-inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                    Slot* comm) {
+inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                    OpSlot* op, CommSlot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Exscan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+    return lower().Exscan_c(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
   }
   return Exscan(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
 
-inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                         Slot* comm, Slot* info, Slot** request) {
+inline int Exscan_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                         OpSlot* op, CommSlot* comm, InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Exscan_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
 }
 
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, Slot* datatype, int target_rank,
-                        i64 target_disp, Slot* op, Slot* win) {
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, DatatypeSlot* datatype,
+                        int target_rank, i64 target_disp, OpSlot* op, WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Fetch_and_op(origin_addr, result_addr, datatype->real, target_rank,
-                              real_displacement(win, target_rank, target_disp), op->real,
-                              win->real);
+  return lower().Fetch_and_op(origin_addr, result_addr, datatype->real(), target_rank,
+                              real_displacement(win, target_rank, target_disp), op->real(),
+                              win->real());
 }
 
-inline int File_get_atomicity(Slot* fh, int* flag) {
+inline int File_get_atomicity(FileSlot* fh, int* flag) {
   LowerScope scope;
-  return lower().File_get_atomicity(fh->real, flag);
+  return lower().File_get_atomicity(fh->real(), flag);
 }
 
-inline int File_get_byte_offset(Slot* fh, i64 offset, i64* disp) {
+inline int File_get_byte_offset(FileSlot* fh, i64 offset, i64* disp) {
   LowerScope scope;
-  return lower().File_get_byte_offset(fh->real, offset, disp);
+  return lower().File_get_byte_offset(fh->real(), offset, disp);
 }
 
-inline int File_get_position(Slot* fh, i64* offset) {
+inline int File_get_position(FileSlot* fh, i64* offset) {
   LowerScope scope;
-  return lower().File_get_position(fh->real, offset);
+  return lower().File_get_position(fh->real(), offset);
 }
 
-inline int File_get_size(Slot* fh, i64* size) {
+inline int File_get_size(FileSlot* fh, i64* size) {
   LowerScope scope;
-  return lower().File_get_size(fh->real, size);
+  return lower().File_get_size(fh->real(), size);
 }
 
-inline int File_get_type_extent(Slot* fh, Slot* datatype, i64* extent) {
+inline int File_get_type_extent(FileSlot* fh, DatatypeSlot* datatype, i64* extent) {
   LowerScope scope;
-  return lower().File_get_type_extent(fh->real, datatype->real, extent);
+  return lower().File_get_type_extent(fh->real(), datatype->real(), extent);
 }
 
-inline int File_get_type_extent_c(Slot* fh, Slot* datatype, i64* extent) {
+inline int File_get_type_extent_c(FileSlot* fh, DatatypeSlot* datatype, i64* extent) {
   i64 small_extent = 0;
   const int error = File_get_type_extent(fh, datatype, &small_extent);
   *extent = small_extent;
   return error;
 }
 
-inline int File_iread_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iread_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                        RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iread(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iread_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iread_all_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                            RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iread_all(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iread_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                           Slot** request) {
+inline int File_iread_at_c(FileSlot* fh, i64 offset, void* buf, i64 count, DatatypeSlot* datatype,
+                           RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iread_at(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iread_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                               Slot** request) {
+inline int File_iread_at_all_c(FileSlot* fh, i64 offset, void* buf, i64 count,
+                               DatatypeSlot* datatype, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iread_at_all(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iread_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iread_shared_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                               RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iread_shared(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iwrite_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                         RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iwrite(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype, Slot** request) {
+inline int File_iwrite_all_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                             RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iwrite_all(fh, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
-                            Slot** request) {
+inline int File_iwrite_at_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                            DatatypeSlot* datatype, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iwrite_at(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
-                                Slot** request) {
+inline int File_iwrite_at_all_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                                DatatypeSlot* datatype, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iwrite_at_all(fh, offset, buf, int(count), datatype, request);
 }
 
-inline int File_iwrite_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
-                                Slot** request) {
+inline int File_iwrite_shared_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                                RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_iwrite_shared(fh, buf, int(count), datatype, request);
 }
 
-inline int File_preallocate(Slot* fh, i64 size) {
+inline int File_preallocate(FileSlot* fh, i64 size) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_preallocate(fh->real, size);
+  return lower().File_preallocate(fh->real(), size);
 }
 
-inline int File_read(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_read(FileSlot* fh, void* buf, int count, DatatypeSlot* datatype,
+                     CanonStatus* status) {
   LowerScope scope;
-  return lower().File_read(fh->real, buf, count, datatype->real, status);
+  return lower().File_read(fh->real(), buf, count, datatype->real(), status);
 }
 
-inline int File_read_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_read_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                       CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_read_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_read_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_read(fh, buf, int(count), datatype, status);
 }
 
-inline int File_read_all(Slot* fh, void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_read_all(FileSlot* fh, void* buf, int count, DatatypeSlot* datatype,
+                         CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_read_all(fh->real, buf, count, datatype->real, status);
+  return lower().File_read_all(fh->real(), buf, count, datatype->real(), status);
 }
 
-inline int File_read_all_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_read_all_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                           CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_read_all_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_read_all_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_read_all(fh, buf, int(count), datatype, status);
 }
 
-inline int File_read_all_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype) {
+inline int File_read_all_begin_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_read_all_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_read_at(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+inline int File_read_at(FileSlot* fh, i64 offset, void* buf, int count, DatatypeSlot* datatype,
                         CanonStatus* status) {
   LowerScope scope;
-  return lower().File_read_at(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_read_at(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
-inline int File_read_at_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
+inline int File_read_at_c(FileSlot* fh, i64 offset, void* buf, i64 count, DatatypeSlot* datatype,
                           CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_read_at_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_read_at_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_read_at(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_read_at_all(Slot* fh, i64 offset, void* buf, int count, Slot* datatype,
+inline int File_read_at_all(FileSlot* fh, i64 offset, void* buf, int count, DatatypeSlot* datatype,
                             CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_read_at_all(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_read_at_all(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
-inline int File_read_at_all_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype,
-                              CanonStatus* status) {
+inline int File_read_at_all_c(FileSlot* fh, i64 offset, void* buf, i64 count,
+                              DatatypeSlot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_read_at_all_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_read_at_all_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_read_at_all(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_read_at_all_begin_c(Slot* fh, i64 offset, void* buf, i64 count, Slot* datatype) {
+inline int File_read_at_all_begin_c(FileSlot* fh, i64 offset, void* buf, i64 count,
+                                    DatatypeSlot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_read_at_all_begin(fh, offset, buf, int(count), datatype);
 }
 
-inline int File_read_ordered_c(Slot* fh, void* buf, i64 count, Slot* datatype,
+inline int File_read_ordered_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
                                CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_read_ordered(fh, buf, int(count), datatype, status);
 }
 
-inline int File_read_ordered_begin_c(Slot* fh, void* buf, i64 count, Slot* datatype) {
+inline int File_read_ordered_begin_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_read_ordered_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_read_shared_c(Slot* fh, void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_read_shared_c(FileSlot* fh, void* buf, i64 count, DatatypeSlot* datatype,
+                              CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_read_shared(fh, buf, int(count), datatype, status);
 }
 
-inline int File_seek(Slot* fh, i64 offset, int whence) {
+inline int File_seek(FileSlot* fh, i64 offset, int whence) {
   LowerScope scope;
-  return lower().File_seek(fh->real, offset, whence);
+  return lower().File_seek(fh->real(), offset, whence);
 }
 
-inline int File_set_size(Slot* fh, i64 size) {
+inline int File_set_size(FileSlot* fh, i64 size) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_set_size(fh->real, size);
+  return lower().File_set_size(fh->real(), size);
 }
 
-inline int File_sync(Slot* fh) {
+inline int File_sync(FileSlot* fh) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_sync(fh->real);
+  return lower().File_sync(fh->real());
 }
 
-inline int File_write(Slot* fh, const void* buf, int count, Slot* datatype, CanonStatus* status) {
+inline int File_write(FileSlot* fh, const void* buf, int count, DatatypeSlot* datatype,
+                      CanonStatus* status) {
   LowerScope scope;
-  return lower().File_write(fh->real, buf, count, datatype->real, status);
+  return lower().File_write(fh->real(), buf, count, datatype->real(), status);
 }
 
-inline int File_write_c(Slot* fh, const void* buf, i64 count, Slot* datatype, CanonStatus* status) {
+inline int File_write_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
+                        CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_write_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_write_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_write(fh, buf, int(count), datatype, status);
 }
 
-inline int File_write_all(Slot* fh, const void* buf, int count, Slot* datatype,
+inline int File_write_all(FileSlot* fh, const void* buf, int count, DatatypeSlot* datatype,
                           CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_write_all(fh->real, buf, count, datatype->real, status);
+  return lower().File_write_all(fh->real(), buf, count, datatype->real(), status);
 }
 
-inline int File_write_all_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+inline int File_write_all_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
                             CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_write_all_c(fh->real, buf, count, datatype->real, status);
+    return lower().File_write_all_c(fh->real(), buf, count, datatype->real(), status);
   }
   return File_write_all(fh, buf, int(count), datatype, status);
 }
 
-inline int File_write_all_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype) {
+inline int File_write_all_begin_c(FileSlot* fh, const void* buf, i64 count,
+                                  DatatypeSlot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_write_all_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_write_at(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
-                         CanonStatus* status) {
+inline int File_write_at(FileSlot* fh, i64 offset, const void* buf, int count,
+                         DatatypeSlot* datatype, CanonStatus* status) {
   LowerScope scope;
-  return lower().File_write_at(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_write_at(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
-inline int File_write_at_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
-                           CanonStatus* status) {
+inline int File_write_at_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                           DatatypeSlot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().File_write_at_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_write_at_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_write_at(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_write_at_all(Slot* fh, i64 offset, const void* buf, int count, Slot* datatype,
-                             CanonStatus* status) {
+inline int File_write_at_all(FileSlot* fh, i64 offset, const void* buf, int count,
+                             DatatypeSlot* datatype, CanonStatus* status) {
   CollectiveScope scope(fh);
   const BlockingCall open;
-  return lower().File_write_at_all(fh->real, offset, buf, count, datatype->real, status);
+  return lower().File_write_at_all(fh->real(), offset, buf, count, datatype->real(), status);
 }
 
-inline int File_write_at_all_c(Slot* fh, i64 offset, const void* buf, i64 count, Slot* datatype,
-                               CanonStatus* status) {
+inline int File_write_at_all_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                               DatatypeSlot* datatype, CanonStatus* status) {
   if (!(fits_int(count))) {
     CollectiveScope scope(fh);
     const BlockingCall open;
-    return lower().File_write_at_all_c(fh->real, offset, buf, count, datatype->real, status);
+    return lower().File_write_at_all_c(fh->real(), offset, buf, count, datatype->real(), status);
   }
   return File_write_at_all(fh, offset, buf, int(count), datatype, status);
 }
 
-inline int File_write_at_all_begin_c(Slot* fh, i64 offset, const void* buf, i64 count,
-                                     Slot* datatype) {
+inline int File_write_at_all_begin_c(FileSlot* fh, i64 offset, const void* buf, i64 count,
+                                     DatatypeSlot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_write_at_all_begin(fh, offset, buf, int(count), datatype);
 }
 
-inline int File_write_ordered_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+inline int File_write_ordered_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
                                 CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_write_ordered(fh, buf, int(count), datatype, status);
 }
 
-inline int File_write_ordered_begin_c(Slot* fh, const void* buf, i64 count, Slot* datatype) {
+inline int File_write_ordered_begin_c(FileSlot* fh, const void* buf, i64 count,
+                                      DatatypeSlot* datatype) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_write_ordered_begin(fh, buf, int(count), datatype);
 }
 
-inline int File_write_shared_c(Slot* fh, const void* buf, i64 count, Slot* datatype,
+inline int File_write_shared_c(FileSlot* fh, const void* buf, i64 count, DatatypeSlot* datatype,
                                CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return File_write_shared(fh, buf, int(count), datatype, status);
 }
 
-inline int Gather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
-                  Slot* recvtype, int root, Slot* comm) {
+inline int Gather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                  int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-    sendtype = ignored_handle(kDatatype);
-  if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
+    sendtype = ignored_handle<kDatatype>();
+  if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Gather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                        root, comm->real);
+  return lower().Gather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount, recvtype->real(),
+                        root, comm->real());
 }
 
-inline int Gather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                    i64 recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Gather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                    i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-      sendtype = ignored_handle(kDatatype);
-    if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
+      sendtype = ignored_handle<kDatatype>();
+    if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Gather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                            root, comm->real);
+    return lower().Gather_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                            recvtype->real(), root, comm->real());
   }
   return Gather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
 }
 
-inline int Gather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                         i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
-                         Slot** request) {
+inline int Gather_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                         i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                         InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Gather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root,
                      comm, info, request);
 }
 
-inline int Gatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                   const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm) {
+inline int Gatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                   const int* recvcounts, const int* displs, DatatypeSlot* recvtype, int root,
+                   CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-    sendtype = ignored_handle(kDatatype);
-  if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
+    sendtype = ignored_handle<kDatatype>();
+  if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Gatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                         recvtype->real, root, comm->real);
+  return lower().Gatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                         recvtype->real(), root, comm->real());
 }
 
-inline int Get_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
+inline int Get_c(void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                 int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                 WinSlot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   return Get(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
              int(target_count), target_datatype, win);
 }
 
-inline int Get_accumulate(const void* origin_addr, int origin_count, Slot* origin_datatype,
-                          void* result_addr, int result_count, Slot* result_datatype,
-                          int target_rank, i64 target_disp, int target_count, Slot* target_datatype,
-                          Slot* op, Slot* win) {
+inline int Get_accumulate(const void* origin_addr, int origin_count, DatatypeSlot* origin_datatype,
+                          void* result_addr, int result_count, DatatypeSlot* result_datatype,
+                          int target_rank, i64 target_disp, int target_count,
+                          DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win) {
   LowerScope scope;
   if (const int error = access_error(win, target_rank)) return error;
-  return lower().Get_accumulate(origin_addr, origin_count, origin_datatype->real, result_addr,
-                                result_count, result_datatype->real, target_rank,
+  return lower().Get_accumulate(origin_addr, origin_count, origin_datatype->real(), result_addr,
+                                result_count, result_datatype->real(), target_rank,
                                 real_displacement(win, target_rank, target_disp), target_count,
-                                target_datatype->real, op->real, win->real);
+                                target_datatype->real(), op->real(), win->real());
 }
 
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                            void* result_addr, i64 result_count, Slot* result_datatype,
-                            int target_rank, i64 target_disp, i64 target_count,
-                            Slot* target_datatype, Slot* op, Slot* win) {
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count,
+                            DatatypeSlot* origin_datatype, void* result_addr, i64 result_count,
+                            DatatypeSlot* result_datatype, int target_rank, i64 target_disp,
+                            i64 target_count, DatatypeSlot* target_datatype, OpSlot* op,
+                            WinSlot* win) {
   if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count))) {
     LowerScope scope;
     if (const int error = access_error(win, target_rank)) return error;
-    return lower().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real, result_addr,
-                                    result_count, result_datatype->real, target_rank,
+    return lower().Get_accumulate_c(origin_addr, origin_count, origin_datatype->real(), result_addr,
+                                    result_count, result_datatype->real(), target_rank,
                                     real_displacement(win, target_rank, target_disp), target_count,
-                                    target_datatype->real, op->real, win->real);
+                                    target_datatype->real(), op->real(), win->real());
   }
   return Get_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr,
                         int(result_count), result_datatype, target_rank, target_disp,
@@ -1084,11 +1158,11 @@ inline int Get_address(const void* location, i64* address) {
   return lower().Get_address(location, address);
 }
 
-inline int Get_count_c(const CanonStatus* status, Slot* datatype, i64* count) {
+inline int Get_count_c(const CanonStatus* status, DatatypeSlot* datatype, i64* count) {
   return Get_count_wide(status, datatype, count);
 }
 
-inline int Get_elements_c(const CanonStatus* status, Slot* datatype, i64* count) {
+inline int Get_elements_c(const CanonStatus* status, DatatypeSlot* datatype, i64* count) {
   return Get_elements_x(status, datatype, count);
 }
 
@@ -1107,278 +1181,292 @@ inline int Get_version(int* version, int* subversion) {
   return lower().Get_version(version, subversion);
 }
 
-inline int Graph_get(Slot* comm, int maxindex, int maxedges, int* index, int* edges) {
+inline int Graph_get(CommSlot* comm, int maxindex, int maxedges, int* index, int* edges) {
   LowerScope scope;
-  return lower().Graph_get(comm->real, maxindex, maxedges, index, edges);
+  return lower().Graph_get(comm->real(), maxindex, maxedges, index, edges);
 }
 
-inline int Graph_map(Slot* comm, int nnodes, const int* index, const int* edges, int* newrank) {
+inline int Graph_map(CommSlot* comm, int nnodes, const int* index, const int* edges, int* newrank) {
   LowerScope scope;
-  return lower().Graph_map(comm->real, nnodes, index, edges, newrank);
+  return lower().Graph_map(comm->real(), nnodes, index, edges, newrank);
 }
 
-inline int Graph_neighbors(Slot* comm, int rank, int maxneighbors, int* neighbors) {
+inline int Graph_neighbors(CommSlot* comm, int rank, int maxneighbors, int* neighbors) {
   LowerScope scope;
-  return lower().Graph_neighbors(comm->real, rank, maxneighbors, neighbors);
+  return lower().Graph_neighbors(comm->real(), rank, maxneighbors, neighbors);
 }
 
-inline int Graph_neighbors_count(Slot* comm, int rank, int* nneighbors) {
+inline int Graph_neighbors_count(CommSlot* comm, int rank, int* nneighbors) {
   LowerScope scope;
-  return lower().Graph_neighbors_count(comm->real, rank, nneighbors);
+  return lower().Graph_neighbors_count(comm->real(), rank, nneighbors);
 }
 
-inline int Graphdims_get(Slot* comm, int* nnodes, int* nedges) {
+inline int Graphdims_get(CommSlot* comm, int* nnodes, int* nedges) {
   LowerScope scope;
-  return lower().Graphdims_get(comm->real, nnodes, nedges);
+  return lower().Graphdims_get(comm->real(), nnodes, nedges);
 }
 
-inline int Iallgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                        i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Iallgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                        i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                        RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Iallgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
                     request);
 }
 
-inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                        Slot* comm, Slot** request) {
+inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                        OpSlot* op, CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Iallreduce(sendbuf, recvbuf, int(count), datatype, op, comm, request);
 }
 
-inline int Ialltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                       i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ialltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                       i64 recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                       RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Ialltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, comm,
                    request);
 }
 
-inline int Ibcast_c(void* buffer, i64 count, Slot* datatype, int root, Slot* comm, Slot** request) {
+inline int Ibcast_c(void* buffer, i64 count, DatatypeSlot* datatype, int root, CommSlot* comm,
+                    RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Ibcast(buffer, int(count), datatype, root, comm, request);
 }
 
-inline int Ibsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                    Slot** request) {
+inline int Ibsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Ibsend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                     Slot* comm, Slot** request) {
+inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                     OpSlot* op, CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Iexscan(sendbuf, recvbuf, int(count), datatype, op, comm, request);
 }
 
-inline int Igather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                     i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
+inline int Igather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                     RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Igather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm,
                  request);
 }
 
-inline int Imrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, Slot** request) {
+inline int Imrecv_c(void* buf, i64 count, DatatypeSlot* datatype, MessageSlot** message,
+                    RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Imrecv(buf, int(count), datatype, message, request);
 }
 
-inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                 i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                 void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                 CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Ineighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
                              comm, request);
 }
 
-inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                i64 recvcount, Slot* recvtype, Slot* comm, Slot** request) {
+inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Ineighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
                             comm, request);
 }
 
-inline int Irecv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
-                   Slot** request) {
+inline int Irecv_c(void* buf, i64 count, DatatypeSlot* datatype, int source, int tag,
+                   CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Irecv(buf, int(count), datatype, source, tag, comm, request);
 }
 
-inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                     int root, Slot* comm, Slot** request) {
+inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                     OpSlot* op, int root, CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Ireduce(sendbuf, recvbuf, int(count), datatype, op, root, comm, request);
 }
 
 inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
-                                   Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+                                   DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                                   RequestSlot** request) {
   if (!(fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Ireduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm, request);
 }
 
-inline int Irsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                    Slot** request) {
+inline int Irsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Irsend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                   Slot* comm, Slot** request) {
+inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                   OpSlot* op, CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Iscan(sendbuf, recvbuf, int(count), datatype, op, comm, request);
 }
 
-inline int Iscatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                      i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
+inline int Iscatter_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                      RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Iscatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm,
                   request);
 }
 
-inline int Isend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                   Slot** request) {
+inline int Isend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Isend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
-                       void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
-                       Slot* comm, Slot** request) {
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, int dest,
+                       int sendtag, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                       int source, int recvtag, CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Isendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount),
                    recvtype, source, recvtag, comm, request);
 }
 
-inline int Isendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
-                               int source, int recvtag, Slot* comm, Slot** request) {
+inline int Isendrecv_replace_c(void* buf, i64 count, DatatypeSlot* datatype, int dest, int sendtag,
+                               int source, int recvtag, CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Isendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm,
                            request);
 }
 
-inline int Issend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                    Slot** request) {
+inline int Issend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Issend(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Mrecv_c(void* buf, i64 count, Slot* datatype, Slot** message, CanonStatus* status) {
+inline int Mrecv_c(void* buf, i64 count, DatatypeSlot* datatype, MessageSlot** message,
+                   CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Mrecv(buf, int(count), datatype, message, status);
 }
 
-inline int Neighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                              int recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                              void* recvbuf, int recvcount, DatatypeSlot* recvtype,
+                              CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                    recvtype->real, comm->real);
+  return lower().Neighbor_allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                    recvtype->real(), comm->real());
 }
 
-inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                CommSlot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                        recvtype->real, comm->real);
+    return lower().Neighbor_allgather_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                        recvtype->real(), comm->real());
   }
   return Neighbor_allgather(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
                             comm);
 }
 
-inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
-                                     void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
-                                     Slot* info, Slot** request) {
+inline int Neighbor_allgather_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                     void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                     CommSlot* comm, InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Neighbor_allgather_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount),
                                  recvtype, comm, info, request);
 }
 
-inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                               const int* recvcounts, const int* displs, Slot* recvtype,
-                               Slot* comm) {
+inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                               void* recvbuf, const int* recvcounts, const int* displs,
+                               DatatypeSlot* recvtype, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                     displs, recvtype->real, comm->real);
+  return lower().Neighbor_allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                     displs, recvtype->real(), comm->real());
 }
 
-inline int Neighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                             int recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                             void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                   recvtype->real, comm->real);
+  return lower().Neighbor_alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                   recvtype->real(), comm->real());
 }
 
-inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                               i64 recvcount, Slot* recvtype, Slot* comm) {
+inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                               void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                               CommSlot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, comm->real);
+    return lower().Neighbor_alltoall_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                       recvtype->real(), comm->real());
   }
   return Neighbor_alltoall(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype,
                            comm);
 }
 
-inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
-                                    void* recvbuf, i64 recvcount, Slot* recvtype, Slot* comm,
-                                    Slot* info, Slot** request) {
+inline int Neighbor_alltoall_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                    void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                                    CommSlot* comm, InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Neighbor_alltoall_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount),
                                 recvtype, comm, info, request);
 }
 
 inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                              Slot* sendtype, void* recvbuf, const int* recvcounts,
-                              const int* rdispls, Slot* recvtype, Slot* comm) {
+                              DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                              const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const BlockingCall open;
-  return lower().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                    recvcounts, rdispls, recvtype->real, comm->real);
+  return lower().Neighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                    recvcounts, rdispls, recvtype->real(), comm->real());
 }
 
 inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                              Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                              const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+                              DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                              const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   int sends = 0, receives = 0;
   front::degree_counts(comm, &sends, &receives);
-  Scratch<u64> real_sendtypes(sends);
+  Scratch<RealDatatype> real_sendtypes(sends);
   for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
        i < sends; i++)
-    real_sendtypes[i] = sendtypes[i]->real;
-  Scratch<u64> real_recvtypes(receives);
+    real_sendtypes[i] = sendtypes[i]->real();
+  Scratch<RealDatatype> real_recvtypes(receives);
   for (int i = 0; recvtypes != nullptr && i < receives; i++)
-    real_recvtypes[i] = recvtypes[i]->real;
+    real_recvtypes[i] = recvtypes[i]->real();
   const BlockingCall open;
   return lower().Neighbor_alltoallw(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf,
-                                    recvcounts, rdispls, real_recvtypes.data(), comm->real);
+                                    recvcounts, rdispls, real_recvtypes.data(), comm->real());
 }
 
-inline int Op_commutative(Slot* op, int* commute) {
+inline int Op_commutative(OpSlot* op, int* commute) {
   LowerScope scope;
-  return lower().Op_commutative(op->real, commute);
+  return lower().Op_commutative(op->real(), commute);
 }
 
-inline int Pack(const void* inbuf, int incount, Slot* datatype, void* outbuf, int outsize,
-                int* position, Slot* comm) {
+inline int Pack(const void* inbuf, int incount, DatatypeSlot* datatype, void* outbuf, int outsize,
+                int* position, CommSlot* comm) {
   LowerScope scope;
-  return lower().Pack(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
+  return lower().Pack(inbuf, incount, datatype->real(), outbuf, outsize, position, comm->real());
 }
 
-inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, i64 outsize,
-                  i64* position, Slot* comm) {
+inline int Pack_c(const void* inbuf, i64 incount, DatatypeSlot* datatype, void* outbuf, i64 outsize,
+                  i64* position, CommSlot* comm) {
   if (!(fits_int(incount) && fits_int(outsize) && fits_int(*position))) {
     LowerScope scope;
-    return lower().Pack_c(inbuf, incount, datatype->real, outbuf, outsize, position, comm->real);
+    return lower().Pack_c(inbuf, incount, datatype->real(), outbuf, outsize, position,
+                          comm->real());
   }
   int small_position = int(*position);
   const int error = Pack(inbuf, int(incount), datatype, outbuf, int(outsize), &small_position,
@@ -1387,17 +1475,18 @@ inline int Pack_c(const void* inbuf, i64 incount, Slot* datatype, void* outbuf, 
   return error;
 }
 
-inline int Pack_external(const char* datarep, const void* inbuf, int incount, Slot* datatype,
-                         void* outbuf, i64 outsize, i64* position) {
+inline int Pack_external(const char* datarep, const void* inbuf, int incount,
+                         DatatypeSlot* datatype, void* outbuf, i64 outsize, i64* position) {
   LowerScope scope;
-  return lower().Pack_external(datarep, inbuf, incount, datatype->real, outbuf, outsize, position);
+  return lower().Pack_external(datarep, inbuf, incount, datatype->real(), outbuf, outsize,
+                               position);
 }
 
-inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, Slot* datatype,
-                           void* outbuf, i64 outsize, i64* position) {
+inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount,
+                           DatatypeSlot* datatype, void* outbuf, i64 outsize, i64* position) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower().Pack_external_c(datarep, inbuf, incount, datatype->real, outbuf, outsize,
+    return lower().Pack_external_c(datarep, inbuf, incount, datatype->real(), outbuf, outsize,
                                    position);
   }
   i64 small_position = i64(*position);
@@ -1407,15 +1496,16 @@ inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, 
   return error;
 }
 
-inline int Pack_external_size(const char* datarep, int incount, Slot* datatype, i64* size) {
+inline int Pack_external_size(const char* datarep, int incount, DatatypeSlot* datatype, i64* size) {
   LowerScope scope;
-  return lower().Pack_external_size(datarep, incount, datatype->real, size);
+  return lower().Pack_external_size(datarep, incount, datatype->real(), size);
 }
 
-inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype, i64* size) {
+inline int Pack_external_size_c(const char* datarep, i64 incount, DatatypeSlot* datatype,
+                                i64* size) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower().Pack_external_size_c(datarep, incount, datatype->real, size);
+    return lower().Pack_external_size_c(datarep, incount, datatype->real(), size);
   }
   i64 small_size = 0;
   const int error = Pack_external_size(datarep, int(incount), datatype, &small_size);
@@ -1423,15 +1513,15 @@ inline int Pack_external_size_c(const char* datarep, i64 incount, Slot* datatype
   return error;
 }
 
-inline int Pack_size(int incount, Slot* datatype, Slot* comm, int* size) {
+inline int Pack_size(int incount, DatatypeSlot* datatype, CommSlot* comm, int* size) {
   LowerScope scope;
-  return lower().Pack_size(incount, datatype->real, comm->real, size);
+  return lower().Pack_size(incount, datatype->real(), comm->real(), size);
 }
 
-inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size) {
+inline int Pack_size_c(i64 incount, DatatypeSlot* datatype, CommSlot* comm, i64* size) {
   if (!(fits_int(incount))) {
     LowerScope scope;
-    return lower().Pack_size_c(incount, datatype->real, comm->real, size);
+    return lower().Pack_size_c(incount, datatype->real(), comm->real(), size);
   }
   int small_size = 0;
   const int error = Pack_size(int(incount), datatype, comm, &small_size);
@@ -1439,124 +1529,132 @@ inline int Pack_size_c(i64 incount, Slot* datatype, Slot* comm, i64* size) {
   return error;
 }
 
-inline int Put_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                 i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win) {
+inline int Put_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                 int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                 WinSlot* win) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   return Put(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
              int(target_count), target_datatype, win);
 }
 
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                         int target_rank, i64 target_disp, i64 target_count, Slot* target_datatype,
-                         Slot* op, Slot* win, Slot** request) {
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                         int target_rank, i64 target_disp, i64 target_count,
+                         DatatypeSlot* target_datatype, OpSlot* op, WinSlot* win,
+                         RequestSlot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   return Raccumulate(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
                      int(target_count), target_datatype, op, win, request);
 }
 
-inline int Recv_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
+inline int Recv_c(void* buf, i64 count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
                   CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Recv(buf, int(count), datatype, source, tag, comm, status);
 }
 
-inline int Recv_init_c(void* buf, i64 count, Slot* datatype, int source, int tag, Slot* comm,
-                       Slot** request) {
+inline int Recv_init_c(void* buf, i64 count, DatatypeSlot* datatype, int source, int tag,
+                       CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Recv_init(buf, int(count), datatype, source, tag, comm, request);
 }
 
-inline int Reduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op, int root,
-                  Slot* comm) {
+inline int Reduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                  int root, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
-  if (root == abi::kProcNull) op = ignored_handle(kOp);
+  if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
+  if (root == abi::kProcNull) op = ignored_handle<kOp>();
   const ReducingCall open(op);
-  return lower().Reduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
+  return lower().Reduce(sendbuf, recvbuf, count, datatype->real(), op->real(), root, comm->real());
 }
 
-inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                    int root, Slot* comm) {
+inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                    OpSlot* op, int root, CommSlot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
-    if (root == abi::kProcNull) op = ignored_handle(kOp);
+    if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
+    if (root == abi::kProcNull) op = ignored_handle<kOp>();
     const ReducingCall open(op);
-    return lower().Reduce_c(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real);
+    return lower().Reduce_c(sendbuf, recvbuf, count, datatype->real(), op->real(), root,
+                            comm->real());
   }
   return Reduce(sendbuf, recvbuf, int(count), datatype, op, root, comm);
 }
 
-inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                         int root, Slot* comm, Slot* info, Slot** request) {
+inline int Reduce_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                         OpSlot* op, int root, CommSlot* comm, InfoSlot* info,
+                         RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Reduce_init(sendbuf, recvbuf, int(count), datatype, op, root, comm, info, request);
 }
 
-inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, Slot* datatype, Slot* op) {
+inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, DatatypeSlot* datatype,
+                        OpSlot* op) {
   LowerScope scope;
-  return lower().Reduce_local(inbuf, inoutbuf, count, datatype->real, op->real);
+  return lower().Reduce_local(inbuf, inoutbuf, count, datatype->real(), op->real());
 }
 
-inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, Slot* datatype, Slot* op) {
+inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, DatatypeSlot* datatype,
+                          OpSlot* op) {
   if (!(fits_int(count))) {
     LowerScope scope;
-    return lower().Reduce_local_c(inbuf, inoutbuf, count, datatype->real, op->real);
+    return lower().Reduce_local_c(inbuf, inoutbuf, count, datatype->real(), op->real());
   }
   return Reduce_local(inbuf, inoutbuf, int(count), datatype, op);
 }
 
-inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Slot* datatype,
-                          Slot* op, Slot* comm) {
+inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                          DatatypeSlot* datatype, OpSlot* op, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real, comm->real);
+  return lower().Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                comm->real());
 }
 
-inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
-                                Slot* op, Slot* comm) {
+inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                                DatatypeSlot* datatype, OpSlot* op, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                      comm->real);
+  return lower().Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                      comm->real());
 }
 
-inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, Slot* datatype,
-                                  Slot* op, Slot* comm) {
+inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                  DatatypeSlot* datatype, OpSlot* op, CommSlot* comm) {
   if (!(fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                          comm->real);
+    return lower().Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                          comm->real());
   }
   return Reduce_scatter_block(sendbuf, recvbuf, int(recvcount), datatype, op, comm);
 }
 
 inline int Reduce_scatter_block_init_c(const void* sendbuf, void* recvbuf, i64 recvcount,
-                                       Slot* datatype, Slot* op, Slot* comm, Slot* info,
-                                       Slot** request) {
+                                       DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                                       InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Reduce_scatter_block_init(sendbuf, recvbuf, int(recvcount), datatype, op, comm, info,
                                    request);
 }
 
-inline int Rget_c(void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
-                  Slot** request) {
+inline int Rget_c(void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                  int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                  WinSlot* win, RequestSlot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   return Rget(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
               int(target_count), target_datatype, win, request);
 }
 
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype,
-                             void* result_addr, i64 result_count, Slot* result_datatype,
-                             int target_rank, i64 target_disp, i64 target_count,
-                             Slot* target_datatype, Slot* op, Slot* win, Slot** request) {
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count,
+                             DatatypeSlot* origin_datatype, void* result_addr, i64 result_count,
+                             DatatypeSlot* result_datatype, int target_rank, i64 target_disp,
+                             i64 target_count, DatatypeSlot* target_datatype, OpSlot* op,
+                             WinSlot* win, RequestSlot** request) {
   if (!(fits_int(origin_count) && fits_int(result_count) && fits_int(target_count)))
     return abi::kErrValueTooLarge;
   return Rget_accumulate(origin_addr, int(origin_count), origin_datatype, result_addr,
@@ -1564,171 +1662,176 @@ inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, Slot* or
                          int(target_count), target_datatype, op, win, request);
 }
 
-inline int Rput_c(const void* origin_addr, i64 origin_count, Slot* origin_datatype, int target_rank,
-                  i64 target_disp, i64 target_count, Slot* target_datatype, Slot* win,
-                  Slot** request) {
+inline int Rput_c(const void* origin_addr, i64 origin_count, DatatypeSlot* origin_datatype,
+                  int target_rank, i64 target_disp, i64 target_count, DatatypeSlot* target_datatype,
+                  WinSlot* win, RequestSlot** request) {
   if (!(fits_int(origin_count) && fits_int(target_count))) return abi::kErrValueTooLarge;
   return Rput(origin_addr, int(origin_count), origin_datatype, target_rank, target_disp,
               int(target_count), target_datatype, win, request);
 }
 
-inline int Rsend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Rsend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Rsend(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Rsend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request) {
+inline int Rsend_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Rsend_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Scan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                Slot* comm) {
+inline int Scan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
   const ReducingCall open(op);
-  return lower().Scan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+  return lower().Scan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
 }
 
-inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                  Slot* comm) {
+inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype, OpSlot* op,
+                  CommSlot* comm) {
   if (!(fits_int(count))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Scan_c(sendbuf, recvbuf, count, datatype->real, op->real, comm->real);
+    return lower().Scan_c(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real());
   }
   return Scan(sendbuf, recvbuf, int(count), datatype, op, comm);
 }
 
-inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, Slot* datatype, Slot* op,
-                       Slot* comm, Slot* info, Slot** request) {
+inline int Scan_init_c(const void* sendbuf, void* recvbuf, i64 count, DatatypeSlot* datatype,
+                       OpSlot* op, CommSlot* comm, InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Scan_init(sendbuf, recvbuf, int(count), datatype, op, comm, info, request);
 }
 
-inline int Scatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
-                   Slot* recvtype, int root, Slot* comm) {
+inline int Scatter(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                   int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+  if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-    recvtype = ignored_handle(kDatatype);
+    recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Scatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                         root, comm->real);
+  return lower().Scatter(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount, recvtype->real(),
+                         root, comm->real());
 }
 
-inline int Scatter_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                     i64 recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatter_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+    if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
     if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-      recvtype = ignored_handle(kDatatype);
+      recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Scatter_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                             root, comm->real);
+    return lower().Scatter_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), root, comm->real());
   }
   return Scatter(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root, comm);
 }
 
-inline int Scatter_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                          i64 recvcount, Slot* recvtype, int root, Slot* comm, Slot* info,
-                          Slot** request) {
+inline int Scatter_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                          i64 recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                          InfoSlot* info, RequestSlot** request) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Scatter_init(sendbuf, int(sendcount), sendtype, recvbuf, int(recvcount), recvtype, root,
                       comm, info, request);
 }
 
-inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
-                    void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                    DatatypeSlot* sendtype, void* recvbuf, int recvcount, DatatypeSlot* recvtype,
+                    int root, CommSlot* comm) {
   if (is_freed(comm)) return abi::kErrComm;
   CollectiveScope scope(comm);
-  if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+  if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-    recvtype = ignored_handle(kDatatype);
+    recvtype = ignored_handle<kDatatype>();
   const BlockingCall open;
-  return lower().Scatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                          recvtype->real, root, comm->real);
+  return lower().Scatterv(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                          recvtype->real(), root, comm->real());
 }
 
-inline int Send_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Send_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                  CommSlot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Send(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Send_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                       Slot** request) {
+inline int Send_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                       CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Send_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Sendrecv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, int dest, int sendtag,
-                      void* recvbuf, i64 recvcount, Slot* recvtype, int source, int recvtag,
-                      Slot* comm, CanonStatus* status) {
+inline int Sendrecv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, int dest,
+                      int sendtag, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype, int source,
+                      int recvtag, CommSlot* comm, CanonStatus* status) {
   if (!(fits_int(sendcount) && fits_int(recvcount))) return abi::kErrValueTooLarge;
   return Sendrecv(sendbuf, int(sendcount), sendtype, dest, sendtag, recvbuf, int(recvcount),
                   recvtype, source, recvtag, comm, status);
 }
 
-inline int Sendrecv_replace_c(void* buf, i64 count, Slot* datatype, int dest, int sendtag,
-                              int source, int recvtag, Slot* comm, CanonStatus* status) {
+inline int Sendrecv_replace_c(void* buf, i64 count, DatatypeSlot* datatype, int dest, int sendtag,
+                              int source, int recvtag, CommSlot* comm, CanonStatus* status) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Sendrecv_replace(buf, int(count), datatype, dest, sendtag, source, recvtag, comm, status);
 }
 
-inline int Session_attach_buffer_c(Slot* session, void* buffer, i64 size) {
+inline int Session_attach_buffer_c(SessionSlot* session, void* buffer, i64 size) {
   if (!(fits_int(size))) return abi::kErrValueTooLarge;
   return Session_attach_buffer(session, buffer, int(size));
 }
 
-inline int Session_detach_buffer_c(Slot* session, void* buffer_addr, i64* size) {
+inline int Session_detach_buffer_c(SessionSlot* session, void* buffer_addr, i64* size) {
   int small_size = 0;
   const int error = Session_detach_buffer(session, buffer_addr, &small_size);
   *size = small_size;
   return error;
 }
 
-inline int Ssend_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Ssend_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                   CommSlot* comm) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Ssend(buf, int(count), datatype, dest, tag, comm);
 }
 
-inline int Ssend_init_c(const void* buf, i64 count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request) {
+inline int Ssend_init_c(const void* buf, i64 count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Ssend_init(buf, int(count), datatype, dest, tag, comm, request);
 }
 
-inline int Status_set_elements_c(CanonStatus* status, Slot* datatype, i64 count) {
+inline int Status_set_elements_c(CanonStatus* status, DatatypeSlot* datatype, i64 count) {
   if (!(fits_int(count))) return abi::kErrValueTooLarge;
   return Status_set_elements(status, datatype, int(count));
 }
 
-inline int Topo_test(Slot* comm, int* status) {
+inline int Topo_test(CommSlot* comm, int* status) {
   LowerScope scope;
-  return lower().Topo_test(comm->real, status);
+  return lower().Topo_test(comm->real(), status);
 }
 
-inline int Type_contiguous_c(i64 count, Slot* oldtype, Slot** newtype) {
+inline int Type_contiguous_c(i64 count, DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   if (!(fits_int(count))) return Type_contiguous_wide(count, oldtype, newtype);
   return Type_contiguous(int(count), oldtype, newtype);
 }
 
-inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype,
-                                 Slot** newtype) {
+inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, DatatypeSlot* oldtype,
+                                 DatatypeSlot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength))) return abi::kErrValueTooLarge;
   return Type_create_hvector(int(count), int(blocklength), stride, oldtype, newtype);
 }
 
-inline int Type_create_resized_c(Slot* oldtype, i64 lb, i64 extent, Slot** newtype) {
+inline int Type_create_resized_c(DatatypeSlot* oldtype, i64 lb, i64 extent,
+                                 DatatypeSlot** newtype) {
   return Type_create_resized(oldtype, lb, extent, newtype);
 }
 
-inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent) {
+inline int Type_get_extent_c(DatatypeSlot* datatype, i64* lb, i64* extent) {
   i64 small_lb = 0;
   i64 small_extent = 0;
   const int error = Type_get_extent(datatype, &small_lb, &small_extent);
@@ -1737,7 +1840,7 @@ inline int Type_get_extent_c(Slot* datatype, i64* lb, i64* extent) {
   return error;
 }
 
-inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent) {
+inline int Type_get_true_extent_c(DatatypeSlot* datatype, i64* true_lb, i64* true_extent) {
   i64 small_true_lb = 0;
   i64 small_true_extent = 0;
   const int error = Type_get_true_extent(datatype, &small_true_lb, &small_true_extent);
@@ -1746,27 +1849,29 @@ inline int Type_get_true_extent_c(Slot* datatype, i64* true_lb, i64* true_extent
   return error;
 }
 
-inline int Type_size_c(Slot* datatype, i64* size) {
+inline int Type_size_c(DatatypeSlot* datatype, i64* size) {
   return Type_size_x(datatype, size);
 }
 
-inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, Slot* oldtype, Slot** newtype) {
+inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, DatatypeSlot* oldtype,
+                         DatatypeSlot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength) && fits_int(stride)))
     return abi::kErrValueTooLarge;
   return Type_vector(int(count), int(blocklength), int(stride), oldtype, newtype);
 }
 
 inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
-                  Slot* datatype, Slot* comm) {
+                  DatatypeSlot* datatype, CommSlot* comm) {
   LowerScope scope;
-  return lower().Unpack(inbuf, insize, position, outbuf, outcount, datatype->real, comm->real);
+  return lower().Unpack(inbuf, insize, position, outbuf, outcount, datatype->real(), comm->real());
 }
 
 inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
-                    Slot* datatype, Slot* comm) {
+                    DatatypeSlot* datatype, CommSlot* comm) {
   if (!(fits_int(insize) && fits_int(*position) && fits_int(outcount))) {
     LowerScope scope;
-    return lower().Unpack_c(inbuf, insize, position, outbuf, outcount, datatype->real, comm->real);
+    return lower().Unpack_c(inbuf, insize, position, outbuf, outcount, datatype->real(),
+                            comm->real());
   }
   int small_position = int(*position);
   const int error = Unpack(inbuf, int(insize), &small_position, outbuf, int(outcount), datatype,
@@ -1776,18 +1881,18 @@ inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, 
 }
 
 inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
-                           void* outbuf, int outcount, Slot* datatype) {
+                           void* outbuf, int outcount, DatatypeSlot* datatype) {
   LowerScope scope;
   return lower().Unpack_external(datarep, inbuf, insize, position, outbuf, outcount,
-                                 datatype->real);
+                                 datatype->real());
 }
 
 inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
-                             void* outbuf, i64 outcount, Slot* datatype) {
+                             void* outbuf, i64 outcount, DatatypeSlot* datatype) {
   if (!(fits_int(outcount))) {
     LowerScope scope;
     return lower().Unpack_external_c(datarep, inbuf, insize, position, outbuf, outcount,
-                                     datatype->real);
+                                     datatype->real());
   }
   i64 small_position = i64(*position);
   const int error = Unpack_external(datarep, inbuf, insize, &small_position, outbuf, int(outcount),
@@ -1796,53 +1901,54 @@ inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize,
   return error;
 }
 
-inline int Win_allocate_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
-                          Slot** win) {
+inline int Win_allocate_c(i64 size, i64 disp_unit, InfoSlot* info, CommSlot* comm, void* baseptr,
+                          WinSlot** win) {
   if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
   return Win_allocate(size, int(disp_unit), info, comm, baseptr, win);
 }
 
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, Slot* info, Slot* comm, void* baseptr,
-                                 Slot** win) {
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, InfoSlot* info, CommSlot* comm,
+                                 void* baseptr, WinSlot** win) {
   if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
   return Win_allocate_shared(size, int(disp_unit), info, comm, baseptr, win);
 }
 
-inline int Win_create_c(void* base, i64 size, i64 disp_unit, Slot* info, Slot* comm, Slot** win) {
+inline int Win_create_c(void* base, i64 size, i64 disp_unit, InfoSlot* info, CommSlot* comm,
+                        WinSlot** win) {
   if (!(fits_int(disp_unit))) return abi::kErrValueTooLarge;
   return Win_create(base, size, int(disp_unit), info, comm, win);
 }
 
-inline int Win_flush(int rank, Slot* win) {
+inline int Win_flush(int rank, WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush(rank, win->real);
+  return lower().Win_flush(rank, win->real());
 }
 
-inline int Win_flush_all(Slot* win) {
+inline int Win_flush_all(WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush_all(win->real);
+  return lower().Win_flush_all(win->real());
 }
 
-inline int Win_flush_local(int rank, Slot* win) {
+inline int Win_flush_local(int rank, WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush_local(rank, win->real);
+  return lower().Win_flush_local(rank, win->real());
 }
 
-inline int Win_flush_local_all(Slot* win) {
+inline int Win_flush_local_all(WinSlot* win) {
   LowerScope scope;
-  return lower().Win_flush_local_all(win->real);
+  return lower().Win_flush_local_all(win->real());
 }
 
-inline int Win_shared_query_c(Slot* win, int rank, i64* size, i64* disp_unit, void* baseptr) {
+inline int Win_shared_query_c(WinSlot* win, int rank, i64* size, i64* disp_unit, void* baseptr) {
   int small_disp_unit = 0;
   const int error = Win_shared_query(win, rank, size, &small_disp_unit, baseptr);
   *disp_unit = small_disp_unit;
   return error;
 }
 
-inline int Win_sync(Slot* win) {
+inline int Win_sync(WinSlot* win) {
   LowerScope scope;
-  return lower().Win_sync(win->real);
+  return lower().Win_sync(win->real());
 }
 
 inline double Wtick() {

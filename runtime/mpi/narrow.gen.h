@@ -10,8 +10,9 @@
 
 namespace fermata::mpi::core {
 
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                        const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm) {
+inline int Allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                        const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype,
+                        CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, n.receives);
@@ -19,18 +20,19 @@ inline int Allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void
   if (!(fits_int(sendcount) && small_recvcounts.fits() && small_displs.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                                recvtype->real, comm->real);
+    return lower().Allgatherv_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                                recvtype->real(), comm->real());
   }
   return Allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
                     small_displs.data(), recvtype, comm);
 }
 
-inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                             const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm,
-                             Slot* info, Slot** request) {
+inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                             void* recvbuf, const i64* recvcounts, const i64* displs,
+                             DatatypeSlot* recvtype, CommSlot* comm, InfoSlot* info,
+                             RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -46,8 +48,8 @@ inline int Allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
 }
 
 inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                       Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
-                       Slot* recvtype, Slot* comm) {
+                       DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_sendcounts(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
@@ -58,19 +60,19 @@ inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sd
         small_rdispls.fits())) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+    if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                               rdispls, recvtype->real, comm->real);
+    return lower().Alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                               rdispls, recvtype->real(), comm->real());
   }
   return Alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype, recvbuf,
                    small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
 }
 
 inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                            Slot* sendtype, void* recvbuf, const i64* recvcounts,
-                            const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info,
-                            Slot** request) {
+                            DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                            const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                            InfoSlot* info, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -90,8 +92,8 @@ inline int Alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i6
 }
 
 inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                       Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                       const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+                       DatatypeSlot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_sendcounts(sendcounts, n.sends, sendbuf != reinterpret_cast<void*>(abi::kInPlace));
@@ -104,27 +106,27 @@ inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sd
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::peer_counts(comm, &sends, &receives);
-    Scratch<u64> real_sendtypes(sends);
+    Scratch<RealDatatype> real_sendtypes(sends);
     for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
          i < sends; i++)
-      real_sendtypes[i] = sendtypes[i]->real;
-    Scratch<u64> real_recvtypes(receives);
+      real_sendtypes[i] = sendtypes[i]->real();
+    Scratch<RealDatatype> real_recvtypes(receives);
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
-      real_recvtypes[i] = recvtypes[i]->real;
+      real_recvtypes[i] = recvtypes[i]->real();
     const BlockingCall open;
     return lower().Alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(), recvbuf,
                                recvcounts, rdispls,
                                recvtypes == sendtypes ? real_sendtypes.data()
-                               : real_recvtypes.data(), comm->real);
+                               : real_recvtypes.data(), comm->real());
   }
   return Alltoallw(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtypes, recvbuf,
                    small_recvcounts.data(), small_rdispls.data(), recvtypes, comm);
 }
 
 inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                            Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                            const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot* info,
-                            Slot** request) {
+                            DatatypeSlot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                            const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+                            InfoSlot* info, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -143,9 +145,9 @@ inline int Alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i6
                                              comm, info, request));
 }
 
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                     const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
-                     Slot* comm) {
+inline int Gatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype, int root,
+                     CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, n.receives, at_root(comm, root));
@@ -154,19 +156,19 @@ inline int Gatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* r
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-      sendtype = ignored_handle(kDatatype);
-    if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
+      sendtype = ignored_handle<kDatatype>();
+    if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Gatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                             recvtype->real, root, comm->real);
+    return lower().Gatherv_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                             recvtype->real(), root, comm->real());
   }
   return Gatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
                  small_displs.data(), recvtype, root, comm);
 }
 
-inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                          const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
-                          Slot* comm, Slot* info, Slot** request) {
+inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                          const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype,
+                          int root, CommSlot* comm, InfoSlot* info, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -181,9 +183,9 @@ inline int Gatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype, vo
                                            info, request));
 }
 
-inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                         const i64* recvcounts, const i64* displs, Slot* recvtype, Slot* comm,
-                         Slot** request) {
+inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                         const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype,
+                         CommSlot* comm, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -198,8 +200,9 @@ inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, voi
 }
 
 inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                        Slot* sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls,
-                        Slot* recvtype, Slot* comm, Slot** request) {
+                        DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                        RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -219,8 +222,9 @@ inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* s
 }
 
 inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                        Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                        const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
+                        DatatypeSlot* const* sendtypes, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+                        RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -239,9 +243,9 @@ inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* s
                                          request));
 }
 
-inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                      const i64* recvcounts, const i64* displs, Slot* recvtype, int root,
-                      Slot* comm, Slot** request) {
+inline int Igatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, DatatypeSlot* recvtype, int root,
+                      CommSlot* comm, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -255,9 +259,9 @@ inline int Igatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* 
                                        small_displs, recvtype, root, comm, request));
 }
 
-inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                  const i64* recvcounts, const i64* displs, Slot* recvtype,
-                                  Slot* comm, Slot** request) {
+inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                  void* recvbuf, const i64* recvcounts, const i64* displs,
+                                  DatatypeSlot* recvtype, CommSlot* comm, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -273,8 +277,9 @@ inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* send
 }
 
 inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                 Slot* sendtype, void* recvbuf, const i64* recvcounts,
-                                 const i64* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
+                                 DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                                 RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -292,9 +297,10 @@ inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, con
 }
 
 inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                 Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                                 const i64* rdispls, Slot* const* recvtypes, Slot* comm,
-                                 Slot** request) {
+                                 DatatypeSlot* const* sendtypes, void* recvbuf,
+                                 const i64* recvcounts, const i64* rdispls,
+                                 DatatypeSlot* const* recvtypes, CommSlot* comm,
+                                 RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -310,7 +316,8 @@ inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, con
 }
 
 inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
-                             Slot* datatype, Slot* op, Slot* comm, Slot** request) {
+                             DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                             RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -324,8 +331,8 @@ inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recv
 }
 
 inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
-                       Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root,
-                       Slot* comm, Slot** request) {
+                       DatatypeSlot* sendtype, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                       int root, CommSlot* comm, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -339,9 +346,9 @@ inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* di
                                         int(recvcount), recvtype, root, comm, request));
 }
 
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendtype, void* recvbuf,
-                                 const i64* recvcounts, const i64* displs, Slot* recvtype,
-                                 Slot* comm) {
+inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
+                                 void* recvbuf, const i64* recvcounts, const i64* displs,
+                                 DatatypeSlot* recvtype, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   Narrow small_recvcounts(recvcounts, n.receives);
@@ -350,16 +357,17 @@ inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, Slot* sendt
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                         displs, recvtype->real, comm->real);
+    return lower().Neighbor_allgatherv_c(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                         displs, recvtype->real(), comm->real());
   }
   return Neighbor_allgatherv(sendbuf, int(sendcount), sendtype, recvbuf, small_recvcounts.data(),
                              small_displs.data(), recvtype, comm);
 }
 
-inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* sendtype,
+inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, DatatypeSlot* sendtype,
                                       void* recvbuf, const i64* recvcounts, const i64* displs,
-                                      Slot* recvtype, Slot* comm, Slot* info, Slot** request) {
+                                      DatatypeSlot* recvtype, CommSlot* comm, InfoSlot* info,
+                                      RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -375,8 +383,8 @@ inline int Neighbor_allgatherv_init_c(const void* sendbuf, i64 sendcount, Slot* 
 }
 
 inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                Slot* sendtype, void* recvbuf, const i64* recvcounts,
-                                const i64* rdispls, Slot* recvtype, Slot* comm) {
+                                DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   Narrow small_sendcounts(sendcounts, n.sends);
@@ -388,17 +396,17 @@ inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, cons
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const BlockingCall open;
-    return lower().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                        recvcounts, rdispls, recvtype->real, comm->real);
+    return lower().Neighbor_alltoallv_c(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                        recvcounts, rdispls, recvtype->real(), comm->real());
   }
   return Neighbor_alltoallv(sendbuf, small_sendcounts.data(), small_sdispls.data(), sendtype,
                             recvbuf, small_recvcounts.data(), small_rdispls.data(), recvtype, comm);
 }
 
 inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                     Slot* sendtype, void* recvbuf, const i64* recvcounts,
-                                     const i64* rdispls, Slot* recvtype, Slot* comm, Slot* info,
-                                     Slot** request) {
+                                     DatatypeSlot* sendtype, void* recvbuf, const i64* recvcounts,
+                                     const i64* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                                     InfoSlot* info, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -417,8 +425,9 @@ inline int Neighbor_alltoallv_init_c(const void* sendbuf, const i64* sendcounts,
 }
 
 inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                                const i64* rdispls, Slot* const* recvtypes, Slot* comm) {
+                                DatatypeSlot* const* sendtypes, void* recvbuf,
+                                const i64* recvcounts, const i64* rdispls,
+                                DatatypeSlot* const* recvtypes, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   Narrow small_sendcounts(sendcounts, n.sends);
@@ -428,26 +437,27 @@ inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, cons
     CollectiveScope scope(comm);
     int sends = 0, receives = 0;
     front::degree_counts(comm, &sends, &receives);
-    Scratch<u64> real_sendtypes(sends);
+    Scratch<RealDatatype> real_sendtypes(sends);
     for (int i = 0; sendtypes != nullptr && sendbuf != reinterpret_cast<void*>(abi::kInPlace) &&
          i < sends; i++)
-      real_sendtypes[i] = sendtypes[i]->real;
-    Scratch<u64> real_recvtypes(receives);
+      real_sendtypes[i] = sendtypes[i]->real();
+    Scratch<RealDatatype> real_recvtypes(receives);
     for (int i = 0; recvtypes != nullptr && i < receives; i++)
-      real_recvtypes[i] = recvtypes[i]->real;
+      real_recvtypes[i] = recvtypes[i]->real();
     const BlockingCall open;
     return lower().Neighbor_alltoallw_c(sendbuf, sendcounts, sdispls, real_sendtypes.data(),
                                         recvbuf, recvcounts, rdispls, real_recvtypes.data(),
-                                        comm->real);
+                                        comm->real());
   }
   return Neighbor_alltoallw(sendbuf, small_sendcounts.data(), sdispls, sendtypes, recvbuf,
                             small_recvcounts.data(), rdispls, recvtypes, comm);
 }
 
 inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
-                                     Slot* const* sendtypes, void* recvbuf, const i64* recvcounts,
-                                     const i64* rdispls, Slot* const* recvtypes, Slot* comm,
-                                     Slot* info, Slot** request) {
+                                     DatatypeSlot* const* sendtypes, void* recvbuf,
+                                     const i64* recvcounts, const i64* rdispls,
+                                     DatatypeSlot* const* recvtypes, CommSlot* comm, InfoSlot* info,
+                                     RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::degree_counts);
   KeptNarrow kept;
@@ -463,7 +473,7 @@ inline int Neighbor_alltoallw_init_c(const void* sendbuf, const i64* sendcounts,
 }
 
 inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
-                            Slot* datatype, Slot* op, Slot* comm) {
+                            DatatypeSlot* datatype, OpSlot* op, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_recvcounts(recvcounts, comm_of(comm)->size);
@@ -471,14 +481,15 @@ inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvc
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
     const ReducingCall open(op);
-    return lower().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                    comm->real);
+    return lower().Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                    comm->real());
   }
   return Reduce_scatter(sendbuf, recvbuf, small_recvcounts.data(), datatype, op, comm);
 }
 
 inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
-                                 Slot* datatype, Slot* op, Slot* comm, Slot* info, Slot** request) {
+                                 DatatypeSlot* datatype, OpSlot* op, CommSlot* comm, InfoSlot* info,
+                                 RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -491,8 +502,9 @@ inline int Reduce_scatter_init_c(const void* sendbuf, void* recvbuf, const i64* 
                                                   comm, info, request));
 }
 
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, Slot* sendtype,
-                      void* recvbuf, i64 recvcount, Slot* recvtype, int root, Slot* comm) {
+inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                      DatatypeSlot* sendtype, void* recvbuf, i64 recvcount, DatatypeSlot* recvtype,
+                      int root, CommSlot* comm) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   Narrow small_sendcounts(sendcounts, n.sends, at_root(comm, root));
@@ -500,20 +512,21 @@ inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* dis
   if (!(small_sendcounts.fits() && small_displs.fits() && fits_int(recvcount))) {
     if (is_freed(comm)) return abi::kErrComm;
     CollectiveScope scope(comm);
-    if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+    if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
     if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-      recvtype = ignored_handle(kDatatype);
+      recvtype = ignored_handle<kDatatype>();
     const BlockingCall open;
-    return lower().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, root, comm->real);
+    return lower().Scatterv_c(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), root, comm->real());
   }
   return Scatterv(sendbuf, small_sendcounts.data(), small_displs.data(), sendtype, recvbuf,
                   int(recvcount), recvtype, root, comm);
 }
 
 inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
-                           Slot* sendtype, void* recvbuf, i64 recvcount, Slot* recvtype, int root,
-                           Slot* comm, Slot* info, Slot** request) {
+                           DatatypeSlot* sendtype, void* recvbuf, i64 recvcount,
+                           DatatypeSlot* recvtype, int root, CommSlot* comm, InfoSlot* info,
+                           RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   [[maybe_unused]] const ArrayLengths n(comm, &front::peer_counts);
   KeptNarrow kept;
@@ -530,8 +543,8 @@ inline int Scatterv_init_c(const void* sendbuf, const i64* sendcounts, const i64
 
 inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes,
                                 const int* array_of_distribs, const int* array_of_dargs,
-                                const int* array_of_psizes, int order, Slot* oldtype,
-                                Slot** newtype) {
+                                const int* array_of_psizes, int order, DatatypeSlot* oldtype,
+                                DatatypeSlot** newtype) {
   Narrow small_array_of_gsizes(array_of_gsizes, ndims);
   if (!(small_array_of_gsizes.fits())) {
     return abi::kErrValueTooLarge;
@@ -541,8 +554,8 @@ inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_
 }
 
 inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths,
-                                  const i64* array_of_displacements, Slot* oldtype,
-                                  Slot** newtype) {
+                                  const i64* array_of_displacements, DatatypeSlot* oldtype,
+                                  DatatypeSlot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits())) {
     return Type_create_hindexed_wide(count, array_of_blocklengths, array_of_displacements, oldtype,
@@ -553,8 +566,8 @@ inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths,
 }
 
 inline int Type_create_hindexed_block_c(i64 count, i64 blocklength,
-                                        const i64* array_of_displacements, Slot* oldtype,
-                                        Slot** newtype) {
+                                        const i64* array_of_displacements, DatatypeSlot* oldtype,
+                                        DatatypeSlot** newtype) {
   if (!(fits_int(count) && fits_int(blocklength))) {
     return Type_create_hindexed_block_wide(count, blocklength, array_of_displacements, oldtype,
                                            newtype);
@@ -564,8 +577,8 @@ inline int Type_create_hindexed_block_c(i64 count, i64 blocklength,
 }
 
 inline int Type_create_indexed_block_c(i64 count, i64 blocklength,
-                                       const i64* array_of_displacements, Slot* oldtype,
-                                       Slot** newtype) {
+                                       const i64* array_of_displacements, DatatypeSlot* oldtype,
+                                       DatatypeSlot** newtype) {
   Narrow small_array_of_displacements(array_of_displacements, count);
   if (!(fits_int(count) && fits_int(blocklength) && small_array_of_displacements.fits())) {
     return Type_create_indexed_block_wide(count, blocklength, array_of_displacements, oldtype,
@@ -576,8 +589,8 @@ inline int Type_create_indexed_block_c(i64 count, i64 blocklength,
 }
 
 inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths,
-                                const i64* array_of_displacements, Slot* const* array_of_types,
-                                Slot** newtype) {
+                                const i64* array_of_displacements,
+                                DatatypeSlot* const* array_of_types, DatatypeSlot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits())) {
     return Type_create_struct_wide(count, array_of_blocklengths, array_of_displacements,
@@ -589,7 +602,7 @@ inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths,
 
 inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes,
                                   const i64* array_of_subsizes, const i64* array_of_starts,
-                                  int order, Slot* oldtype, Slot** newtype) {
+                                  int order, DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   Narrow small_array_of_sizes(array_of_sizes, ndims);
   Narrow small_array_of_subsizes(array_of_subsizes, ndims);
   Narrow small_array_of_starts(array_of_starts, ndims);
@@ -602,7 +615,8 @@ inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes,
 }
 
 inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths,
-                          const i64* array_of_displacements, Slot* oldtype, Slot** newtype) {
+                          const i64* array_of_displacements, DatatypeSlot* oldtype,
+                          DatatypeSlot** newtype) {
   Narrow small_array_of_blocklengths(array_of_blocklengths, count);
   Narrow small_array_of_displacements(array_of_displacements, count);
   if (!(fits_int(count) && small_array_of_blocklengths.fits() &&

@@ -51,7 +51,7 @@ static void hold(int) {
 }
 
 // A rank at the door looks at the network while it hesitates: there is nothing.
-static int probe_nothing(int, int, u64, int* flag, CanonStatus*) {
+static int probe_nothing(int, int, RealComm, int* flag, CanonStatus*) {
   *flag = 0;
   return 0;
 }
@@ -111,7 +111,7 @@ static void enter(const Situation& s, u64 version) {
 }
 
 // What a rank that waits for this request needs of rank 1, in the words of the table.
-static void word_of_need(Slot* slot, RequestKind kind, bool synchronous, char* word) {
+static void word_of_need(RequestSlot* slot, RequestKind kind, bool synchronous, char* word) {
   Request* const request = request_of(slot);
   request_start(request, kind, RequestState::kActive);
   request->peer = request->receiver = 1;
@@ -161,9 +161,9 @@ static void word_of_door(const Situation& s, char* word) {
 static void test_table() {
   FILE* const table = fopen("tests/fixtures/duties.txt", "r");
   EXPECT(table);
-  Slot comm{};
+  CommSlot comm{};
   comm.object = &world;
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   request_of(slot)->comm = &comm;
   Situation s;
   Decisions d;

@@ -19,9 +19,11 @@ FERMATA_CALLBACK const char* name() { return "test"; }
 FERMATA_CALLBACK u64 port_room() { return 256; }
 FERMATA_CALLBACK bool objects_follow_world() { return false; }
 FERMATA_CALLBACK bool refuses_nested_epochs() { return false; }
-FERMATA_CALLBACK Slot* RequestList::get(i32 i) const { return static_cast<Slot**>(handles_)[i]; }
-FERMATA_CALLBACK void RequestList::put(i32 i, Slot* slot) const {
-  static_cast<Slot**>(handles_)[i] = slot;
+FERMATA_CALLBACK mpi::RequestSlot* RequestList::get(i32 i) const {
+  return static_cast<mpi::RequestSlot**>(handles_)[i];
+}
+FERMATA_CALLBACK void RequestList::put(i32 i, mpi::RequestSlot* slot) const {
+  static_cast<mpi::RequestSlot**>(handles_)[i] = slot;
 }
 FERMATA_CALLBACK StatusList::StatusList(void* statuses) : statuses_(statuses) {}
 FERMATA_CALLBACK void StatusList::put(i32 i, const CanonStatus& status, int error) const {
@@ -37,7 +39,7 @@ FERMATA_CALLBACK Slot* predefined(Kind kind, u32 canonical) {
   return slot;
 }
 FERMATA_CALLBACK void for_each_predefined(PredefinedVisitor, void*) {}
-FERMATA_CALLBACK void call_user_op(void*, void*, void*, int*, Slot*) {}
+FERMATA_CALLBACK void call_user_op(void*, void*, void*, int*, mpi::DatatypeSlot*) {}
 FERMATA_CALLBACK int call_copy_attr(Kind, void*, Slot*, int, void*, mpi::AttributeValue&,
                                     mpi::AttributeValue*, int*) {
   return 0;
@@ -54,8 +56,8 @@ FERMATA_CALLBACK int app_rank(int canonical) { return canonical; }
 FERMATA_CALLBACK int call_grequest_query(void*, void*, CanonStatus*) { return 0; }
 FERMATA_CALLBACK int call_grequest_free(void*, void*) { return 0; }
 FERMATA_CALLBACK int call_grequest_cancel(void*, void*, int) { return 0; }
-FERMATA_CALLBACK void peer_counts(Slot*, int*, int*) {}
-FERMATA_CALLBACK void degree_counts(Slot*, int*, int*) {}
+FERMATA_CALLBACK void peer_counts(mpi::CommSlot*, int*, int*) {}
+FERMATA_CALLBACK void degree_counts(mpi::CommSlot*, int*, int*) {}
 
 }  // namespace fermata::front
 

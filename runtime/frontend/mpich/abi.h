@@ -21,7 +21,7 @@ struct AppHandle {
 };
 template <>
 struct AppHandle<mpi::kFile> {
-  using Type = Slot*;
+  using Type = mpi::FileSlot*;
 };
 template <Kind kind>
 using App = typename AppHandle<kind>::Type;
@@ -83,16 +83,16 @@ constexpr u32 kind_bits(Kind kind) {
 inline u32 g_app_value[0x400];  // of a predefined handle, by canonical number (unique over kinds)
 
 template <Kind kind>
-[[gnu::always_inline]] inline Slot* handle_in(App<kind> handle) {
+[[gnu::always_inline]] inline SlotOf<kind>* handle_in(App<kind> handle) {
   if constexpr (kind == mpi::kFile) {
-    return handle == nullptr ? mpi::slot_at(kind, abi::kFileNull) : handle;
+    return handle == nullptr ? mpi::slot_at<kind>(abi::kFileNull) : handle;
   } else {
-    return mpi::slots(kind) + index_of(handle);
+    return mpi::slot_at<kind>(index_of(handle));
   }
 }
 
 template <Kind kind>
-[[gnu::always_inline]] inline App<kind> handle_out(Slot* slot) {
+[[gnu::always_inline]] inline App<kind> handle_out(SlotOf<kind>* slot) {
   if constexpr (kind == mpi::kFile) {
     return slot->index == abi::kFileNull ? nullptr : slot;
   } else {
@@ -170,7 +170,7 @@ inline int to_integer(App<kind> handle) {
 template <Kind kind>
 inline App<kind> from_integer(int integer) {
   if constexpr (kind == mpi::kFile) {
-    return integer == 0 ? nullptr : mpi::slot_at(kind, u32(integer));
+    return integer == 0 ? nullptr : mpi::slot_at<kind>(u32(integer));
   } else {
     return integer;
   }

@@ -13,8 +13,8 @@
 
 namespace fermata::front {
 
-template <Kind>
-using App = Slot*;
+template <Kind kind>
+using App = SlotOf<kind>*;
 
 struct AppStatus {
   int source;
@@ -55,15 +55,15 @@ inline void status_out(const CanonStatus& canon, AppStatus* status) {
 inline Slot* g_exported[mpi::kFirstDynamic / 4];
 
 template <Kind kind>
-inline Slot* handle_in(Slot* handle) {
+inline SlotOf<kind>* handle_in(SlotOf<kind>* handle) {
   return handle;
 }
 
 template <Kind kind>
-inline Slot* handle_out(Slot* slot) {
+inline SlotOf<kind>* handle_out(SlotOf<kind>* slot) {
   u64 offset = reinterpret_cast<u64>(slot) - reinterpret_cast<u64>(mpi::slots(kind));
   if (FERMATA_UNLIKELY(offset < mpi::kFirstDynamic * sizeof(Slot))) {
-    return g_exported[offset / sizeof(Slot)];
+    return mpi::slot_as<kind>(g_exported[offset / sizeof(Slot)]);
   }
   return slot;
 }
@@ -101,7 +101,7 @@ inline void for_each_alias(PredefinedVisitor visit, void* context) {
 // Fortran integers: predefined handles have fixed small numbers, dynamic ones their index. A null
 // pointer is none, as Open MPI says: a program has one where its MPI has no object of that name.
 template <Kind kind>
-inline int to_integer(Slot* handle) {
+inline int to_integer(SlotOf<kind>* handle) {
   if (handle == nullptr) return -1;
   if (handle->index >= mpi::kFirstDynamic) return int(handle->index);
   for (const Integer& entry : kIntegers) {
@@ -111,10 +111,10 @@ inline int to_integer(Slot* handle) {
 }
 
 template <Kind kind>
-inline Slot* from_integer(int integer) {
-  if (integer >= int(mpi::kFirstDynamic)) return mpi::slot_at(kind, u32(integer));
+inline SlotOf<kind>* from_integer(int integer) {
+  if (integer >= int(mpi::kFirstDynamic)) return mpi::slot_at<kind>(u32(integer));
   for (const Integer& entry : kIntegers) {
-    if (entry.kind == kind && entry.integer == integer) return predefined(kind, entry.canonical);
+    if (entry.kind == kind && entry.integer == integer) return predefined<kind>(entry.canonical);
   }
   return nullptr;
 }

@@ -23,9 +23,12 @@ namespace fermata::front {
 
 inline int integer_of(Kind kind, Slot* object) {
   switch (kind) {
-    case mpi::kComm: return to_integer<mpi::kComm>(handle_out<mpi::kComm>(object));
-    case mpi::kDatatype: return to_integer<mpi::kDatatype>(handle_out<mpi::kDatatype>(object));
-    default: return to_integer<mpi::kWin>(handle_out<mpi::kWin>(object));
+    case mpi::kComm:
+      return to_integer<mpi::kComm>(handle_out<mpi::kComm>(mpi::slot_as<mpi::kComm>(object)));
+    case mpi::kDatatype:
+      return to_integer<mpi::kDatatype>(
+          handle_out<mpi::kDatatype>(mpi::slot_as<mpi::kDatatype>(object)));
+    default: return to_integer<mpi::kWin>(handle_out<mpi::kWin>(mpi::slot_as<mpi::kWin>(object)));
   }
 }
 

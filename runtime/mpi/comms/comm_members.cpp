@@ -12,11 +12,11 @@ namespace {
 
 /// World ranks of a group of the lower half; processes outside the job have the numbers after the
 /// last rank. True in *outside if there are any.
-int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
+int world_ranks_of(RealGroup group, i32 size, i32* world_ranks, bool* outside) {
   Core& core = state();
   i32* const ranks = arena_array<i32>(u64(size));
   for (i32 i = 0; i < size; i++) ranks[i] = i;
-  const auto translate = [&](u64 into) {
+  const auto translate = [&](RealGroup into) {
     return lower().Group_translate_ranks(group, size, ranks, into, world_ranks);
   };
   const auto all_known = [&] {
@@ -24,11 +24,11 @@ int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
       if (world_ranks[i] == kUndefined) return false;
     return true;
   };
-  u64 known = 0;
+  RealGroup known{};
   int error = lower_everyone(&known);
   if (!error) error = translate(known);
   if (!error && !all_known()) {  // it is made larger, behind those that are there
-    u64 larger = 0;
+    RealGroup larger{};
     error = lower().Group_union(known, group, &larger);
     if (!error) error = translate(larger);
     core.lower.everyone = larger;
@@ -46,10 +46,10 @@ int world_ranks_of(u64 group, i32 size, i32* world_ranks, bool* outside) {
 
 }  // namespace
 
-Comm* comm_describe(u64 real, bool inter) {
+Comm* comm_describe(RealComm real, bool inter) {
   Comm* const comm = arena_new<Comm>();
   comm->remote_size = -1;
-  u64 group = 0;
+  RealGroup group{};
   int error = lower().Comm_rank(real, &comm->rank);
   if (!error) error = lower().Comm_size(real, &comm->size);
   if (!error) error = lower().Comm_group(real, &group);

@@ -7,7 +7,7 @@
 namespace fermata::mpi {
 
 /// Describes a real communicator. The id is not set yet. Returns null if the lower half refuses.
-Comm* comm_describe(u64 real, bool inter);
+Comm* comm_describe(RealComm real, bool inter);
 
 /// The same where the members are known: the lower half need not be asked.
 Comm* comm_describe_known(const Group& members);

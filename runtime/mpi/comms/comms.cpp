@@ -36,7 +36,7 @@ void comm_unlink(Comm* comm) {
 
 /// All members agree on an id. Collective over the new communicator `real`. Returns the error
 /// class.
-int agree_on_id(u64 real, const Comm* comm, u64* id) {
+int agree_on_id(RealComm real, const Comm* comm, u64* id) {
   *id = ((u64(u32(state().world.rank)) + kFirstMemberBias) << kFirstMemberShift) |
         ++state().comms.next_number;
   const int bytes = int(sizeof *id);
@@ -60,13 +60,13 @@ void topology_free(Topology* topology) {
 }
 
 /// True if requests or matched messages still need it: MPI allows that, it then goes later.
-bool comm_in_use(const Slot* comm) {
+bool comm_in_use(const CommSlot* comm) {
   bool used = false;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (needs_comm(request) && request->comm == comm) used = true;
   });
-  for_each_live(kMessage, [&](Slot* slot) {
+  for_each_live<kMessage>([&](MessageSlot* slot) {
     if (static_cast<const UnexpectedMessage*>(slot->object)->comm->slot == comm) used = true;
   });
   return used;
@@ -96,23 +96,23 @@ void sweep_dead_comms() {
   }
 }
 
-using LowerFree = int (*)(u64*);
+using LowerFree = int (*)(RealComm*);
 
 /// Ends a communicator by this call of the lower half. Meanwhile the core lock is released, and
 /// other threads must not take in messages of what is half gone.
-int comm_end_lower(LowerFree MpiCalls::*end, Slot* comm) {
+int comm_end_lower(LowerFree MpiCalls::*end, CommSlot* comm) {
   comm_of(comm)->ending = true;
   int error;
   {
     const BlockingCall open;
-    error = (lower().*end)(&comm->real);
+    error = (lower().*end)(&comm->real());
   }
   comm_forget(comm);
   return error;
 }
 
-int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
-  Slot* const comm = *handle;
+int comm_end(LowerFree MpiCalls::*end, CommSlot** handle) {
+  CommSlot* const comm = *handle;
   Comm* const c = live_comm(comm);
   if (!c || (comm->flags & kSlotPredefined)) return kErrComm;
   if (const int code = attributes_drop(kComm, comm, &c->attributes, true)) return code;
@@ -120,16 +120,16 @@ int comm_end(LowerFree MpiCalls::*end, Slot** handle) {
   CollectiveScope scope(comm);
   sweep_leaving();
   if (end == &MpiCalls::Comm_free && leave(comm)) {
-    *handle = null_of(kComm);
+    *handle = null_of<kComm>();
     return kSuccess;
   }
   if (!c->outside) {  // see the second invariant of clock.h
     const BlockingCall open;
-    if (const int error = lower().Barrier(comm->real)) return error;
+    if (const int error = lower().Barrier(comm->real())) return error;
   }
   end_duplicates(comm);
   const int error = comm_end_lower(end, comm);
-  *handle = null_of(kComm);
+  *handle = null_of<kComm>();
   return error;
 }
 
@@ -145,12 +145,12 @@ void comm_link(Comm* comm) {
 
 void connection_end() {
   if (--crossing().connections) return;
-  u64 known = state().lower.everyone;
-  state().lower.everyone = 0;
+  RealGroup known = state().lower.everyone;
+  state().lower.everyone = {};
   if (known) may_leak(lower().Group_free(&known));
 }
 
-u64 id_by_call(Slot* parent, const Comm* comm) {
+u64 id_by_call(CommSlot* parent, const Comm* comm) {
   u64 hash = hash_word(hash_word(kHashStart, comm_of(parent)->id), clock_of(parent)->seq);
   const bool inter = comm->remote_size >= 0;
   const bool first = !inter || comm->local_members[0] < comm->members[0];
@@ -163,12 +163,12 @@ u64 id_by_call(Slot* parent, const Comm* comm) {
   return (hash & ~(u64(3) << 62)) | u64(1) << 62;
 }
 
-Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
+CommSlot* comm_register(Comm* comm, RealComm real, u64 id, ErrhandlerSlot* errhandler) {
   for (const Comm* other = state().comms.live; other && !comm->outside; other = other->next)
     FERMATA_CHECK(other->id != id, "no two communicators share an id");
-  Slot* const slot = slot_new(kComm, comm);
-  slot->real = real;
-  slot->spare = reinterpret_cast<u64>(comm->outside ? state().gate.unused_clock : clock_new(id));
+  CommSlot* const slot = slot_new<kComm>(comm);
+  slot->real() = real;
+  slot->clock = comm->outside ? state().gate.unused_clock : clock_new(id);
   if (comm->outside) crossing().connections++;
   comm->id = id;
   comm->slot = slot;
@@ -178,10 +178,10 @@ Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler) {
   return slot;
 }
 
-int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* parent,
-               const Group* known) {
-  if (real == state().lower.comm_null || real == 0) {
-    *newcomm = null_of(kComm);
+int comm_adopt(RealComm real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
+               CommSlot* parent, const Group* known) {
+  if (real == state().lower.comm_null || !real) {
+    *newcomm = null_of<kComm>();
     return kSuccess;
   }
   Comm* const comm = known ? comm_describe_known(*known) : comm_describe(real, inter);
@@ -195,7 +195,7 @@ int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* par
   return kSuccess;
 }
 
-void comm_forget(Slot* slot) {
+void comm_forget(CommSlot* slot) {
   sweep_dead_comms();
   Comm* const comm = comm_of(slot);
   clock_free(clock_of(slot));
@@ -220,45 +220,45 @@ void comm_forget(Slot* slot) {
     comm->dead = true;
     comm->next = state().comms.dead;
     state().comms.dead = comm;
-    slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
+    slot->clock = state().gate.unused_clock;
     return;
   }
   comm_destroy(comm);
 }
 
-int largest_of_members(Slot* comm, int value, int* largest) {
+int largest_of_members(CommSlot* comm, int value, int* largest) {
   const BlockingCall open;
-  return lower().Allreduce(&value, largest, 1, slot_at(kDatatype, kInt)->real,
-                           slot_at(kOp, abi::kMax)->real, comm->real);
+  return lower().Allreduce(&value, largest, 1, slot_at<kDatatype>(kInt)->real(),
+                           slot_at<kOp>(abi::kMax)->real(), comm->real());
 }
 
-int members_agree(Slot* comm, int error) {
+int members_agree(CommSlot* comm, int error) {
   int worst = error;
   const int failed = largest_of_members(comm, error, &worst);
   return failed ? failed : worst;
 }
 
-void comm_discard(Slot* comm) { may_leak(comm_end_lower(&MpiCalls::Comm_free, comm)); }
+void comm_discard(CommSlot* comm) { may_leak(comm_end_lower(&MpiCalls::Comm_free, comm)); }
 
 }  // namespace fermata::mpi
 
 namespace fermata::mpi::core {
 
-int Comm_group(Slot* comm, Slot** group) {
+int Comm_group(CommSlot* comm, GroupSlot** group) {
   LowerScope scope;
   const Comm* const c = comm_of(comm);
   if (!c) return kErrComm;
   *group = group_new(c->local_members, c->size);
   return kSuccess;
 }
-int Comm_remote_group(Slot* comm, Slot** group) {
+int Comm_remote_group(CommSlot* comm, GroupSlot** group) {
   LowerScope scope;
   const Comm* const c = comm_of(comm);
   if (!c || c->remote_size < 0) return kErrComm;
   *group = group_new(c->members, c->remote_size);
   return kSuccess;
 }
-int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
+int Comm_compare(CommSlot* comm1, CommSlot* comm2, int* result) {
   const Comm* const a = comm_of(comm1);
   const Comm* const b = comm_of(comm2);
   if (!a || !b) return kErrComm;
@@ -268,10 +268,10 @@ int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
   }
   if (a->outside || b->outside) {
     LowerScope scope;
-    return lower().Comm_compare(comm1->real, comm2->real, result);
+    return lower().Comm_compare(comm1->real(), comm2->real(), result);
   }
   const Group ga{a->size, a->rank, a->local_members}, gb{b->size, b->rank, b->local_members};
-  Slot sa{}, sb{};
+  GroupSlot sa{}, sb{};
   sa.object = const_cast<Group*>(&ga);
   sb.object = const_cast<Group*>(&gb);
   (void)Group_compare(&sa, &sb, result);
@@ -289,7 +289,7 @@ int Comm_compare(Slot* comm1, Slot* comm2, int* result) {
   return kSuccess;
 }
 
-int Comm_set_name(Slot* comm, const char* name) {
+int Comm_set_name(CommSlot* comm, const char* name) {
   LowerScope scope;
   Comm* const c = comm_of(comm);
   if (!c) return kErrComm;
@@ -297,7 +297,7 @@ int Comm_set_name(Slot* comm, const char* name) {
   c->name = text_copy(name);
   return kSuccess;
 }
-int Comm_get_name(Slot* comm, char* name, int* length) {
+int Comm_get_name(CommSlot* comm, char* name, int* length) {
   const Comm* const c = comm_of(comm);
   const char* text = c && c->name ? c->name : "";
   if (c && !c->name && c->id == kWorldId) text = "MPI_COMM_WORLD";
@@ -311,15 +311,15 @@ int Comm_get_name(Slot* comm, char* name, int* length) {
   return kSuccess;
 }
 
-int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
+int Comm_create(CommSlot* comm, GroupSlot* group, CommSlot** newcomm) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
-  const auto make = [&](u64* real) {
-    u64 lower_handle = 0;
+  const auto make = [&](RealComm* real) {
+    RealGroup lower_handle{};
     int error = lower_group(g->ranks, g->size, &lower_handle);
     if (!error) {
       const BlockingCall open;
-      error = lower().Comm_create(comm->real, lower_handle, real);
+      error = lower().Comm_create(comm->real(), lower_handle, real);
     }
     if (lower_handle && g->size) may_leak(lower().Group_free(&lower_handle));
     return error;
@@ -328,7 +328,7 @@ int Comm_create(Slot* comm, Slot* group, Slot** newcomm) {
   return comm_construct_prepared(comm, is_inter(comm), newcomm, make, is_known ? g : nullptr);
 }
 
-int Comm_free(Slot** handle) { return comm_end(&MpiCalls::Comm_free, handle); }
-int Comm_disconnect(Slot** handle) { return comm_end(&MpiCalls::Comm_disconnect, handle); }
+int Comm_free(CommSlot** handle) { return comm_end(&MpiCalls::Comm_free, handle); }
+int Comm_disconnect(CommSlot** handle) { return comm_end(&MpiCalls::Comm_disconnect, handle); }
 
 }  // namespace fermata::mpi::core

@@ -33,35 +33,35 @@ void connection_end();
 
 /// The id of what the call that `parent` counted last makes: bits 63 and 62 are 0 and 1, as those
 /// of no id that is drawn (agree_on_id) or of a group (clock_of_group).
-u64 id_by_call(Slot* parent, const Comm* comm);
+u64 id_by_call(CommSlot* parent, const Comm* comm);
 
 /// Gives a communicator its handle. One with processes outside the job is never saved: it has no
 /// id to agree on, and nothing to count, for the others may not.
-Slot* comm_register(Comm* comm, u64 real, u64 id, Slot* errhandler);
+CommSlot* comm_register(Comm* comm, RealComm real, u64 id, ErrhandlerSlot* errhandler);
 
 /// Registers a communicator the lower half has just made; every member calls this.
 /// Sets *newcomm to the new handle, or to MPI_COMM_NULL if this rank is not a member.
 /// `parent`: whose clock all members have counted for this call; null: they agree on an id.
 /// `known`: its members, if that is known (of an intracommunicator, all of this job).
-int comm_adopt(u64 real, bool inter, Slot* errhandler, Slot** newcomm, Slot* parent = nullptr,
-               const Group* known = nullptr);
+int comm_adopt(RealComm real, bool inter, ErrhandlerSlot* errhandler, CommSlot** newcomm,
+               CommSlot* parent = nullptr, const Group* known = nullptr);
 
-void comm_forget(Slot* slot);
+void comm_forget(CommSlot* slot);
 
 /// The part that all constructors share: count on the parent, make the real one, adopt it, and let
 /// `complete` describe what else it is before this rank can be stopped. `make` prepares what the
 /// lower half's call takes, and releases the core lock around that call alone. `known`: of
 /// comm_adopt().
 template <typename Make, typename Complete>
-int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete,
-                            const Group* known = nullptr) {
+int comm_construct_prepared(CommSlot* parent, bool inter, CommSlot** newcomm, Make make,
+                            Complete complete, const Group* known = nullptr) {
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   CollectiveScope scope(parent);
   sweep_leaving();
   // Of the two groups that come together, each calls on a communicator of its own.
   const bool counts_alike = !from->outside && (!inter || from->remote_size >= 0);
-  u64 real = 0;
+  RealComm real{};
   int error = make(&real);
   if (!error)
     error = comm_adopt(real, inter, from->errhandler, newcomm, counts_alike ? parent : nullptr,
@@ -69,49 +69,49 @@ int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
   return error || !live_comm(*newcomm) ? error : complete(*newcomm);
 }
 template <typename Make>
-int comm_construct_prepared(Slot* parent, bool inter, Slot** newcomm, Make make,
+int comm_construct_prepared(CommSlot* parent, bool inter, CommSlot** newcomm, Make make,
                             const Group* known = nullptr) {
   return comm_construct_prepared(
-      parent, inter, newcomm, make, [](Slot*) { return int(kSuccess); }, known);
+      parent, inter, newcomm, make, [](CommSlot*) { return int(kSuccess); }, known);
 }
 
 /// Likewise, where nothing has to be prepared: `make` is the lower half's call.
 template <typename Make, typename Complete>
-int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make, Complete complete,
+int comm_construct(CommSlot* parent, bool inter, CommSlot** newcomm, Make make, Complete complete,
                    const Group* known = nullptr) {
-  const auto call = [&](u64* real) {
+  const auto call = [&](RealComm* real) {
     const BlockingCall open;
     return make(real);
   };
   return comm_construct_prepared(parent, inter, newcomm, call, complete, known);
 }
 template <typename Make>
-int comm_construct(Slot* parent, bool inter, Slot** newcomm, Make make) {
-  return comm_construct(parent, inter, newcomm, make, [](Slot*) { return int(kSuccess); });
+int comm_construct(CommSlot* parent, bool inter, CommSlot** newcomm, Make make) {
+  return comm_construct(parent, inter, newcomm, make, [](CommSlot*) { return int(kSuccess); });
 }
 
 /// comm_construct for a duplicate, whose members are those of its parent.
 template <typename Complete>
-int comm_construct_duplicate(Slot* parent, Slot** newcomm, Complete complete) {
+int comm_construct_duplicate(CommSlot* parent, CommSlot** newcomm, Complete complete) {
   const Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   const Group members{from->size, from->rank, from->local_members};
   const bool is_known = from->remote_size < 0 && !from->outside;
   return comm_construct(
       parent, from->remote_size >= 0, newcomm,
-      [&](u64* real) { return lower().Comm_dup(parent->real, real); }, complete,
+      [&](RealComm* real) { return lower().Comm_dup(parent->real(), real); }, complete,
       is_known ? &members : nullptr);
 }
 
 /// The largest value any member of a communicator passes. Every member calls it. Returns the error
 /// class.
-int largest_of_members(Slot* comm, int value, int* largest);
+int largest_of_members(CommSlot* comm, int value, int* largest);
 
 /// The largest error class any member passes, or that of asking them. Every member calls it.
-int members_agree(Slot* comm, int error);
+int members_agree(CommSlot* comm, int error);
 
 /// Frees a communicator that was made for an object which could not be made then. Every member
 /// calls it, after members_agree().
-void comm_discard(Slot* comm);
+void comm_discard(CommSlot* comm);
 
 }  // namespace fermata::mpi

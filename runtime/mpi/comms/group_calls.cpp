@@ -47,7 +47,7 @@ namespace {
 /// Sends to and receives from a world rank. Blocks; a rank can be stopped in it.
 int exchange_own(i32 to, const void* ours, u64 our_bytes, i32 from, void* theirs, u64 their_bytes,
                  i32 tag) {
-  Slot* const byte = slot_at(kDatatype, kByte);
+  DatatypeSlot* const byte = slot_at<kDatatype>(kByte);
   CanonStatus status{};
   return core::Sendrecv(ours, int(our_bytes), byte, to, tag, theirs, int(their_bytes), byte, from,
                         tag, state().p2p.own_comm, &status);
@@ -115,7 +115,7 @@ void ranks_free(i32* ranks) {
 
 /// The leader's part: learns about the other group from its leader, and its world ranks, which are
 /// the caller's to free. Blocks; a rank can be stopped in it.
-int ask_leader(const Comm* local, Slot* peer, int remote_leader, int tag, OtherGroup* other,
+int ask_leader(const Comm* local, CommSlot* peer, int remote_leader, int tag, OtherGroup* other,
                i32** members) {
   const Comm* const p = live_comm(peer);
   if (!p) return kErrComm;
@@ -140,9 +140,9 @@ int ask_leader(const Comm* local, Slot* peer, int remote_leader, int tag, OtherG
 
 /// A broadcast by messages, along a binomial tree: a rank can be stopped in it. Preconditions: no
 /// member is outside the job.
-int tell(Slot* comm, int root, void* data, u64 bytes) {
+int tell(CommSlot* comm, int root, void* data, u64 bytes) {
   const Comm* const c = comm_of(comm);
-  Slot* const byte = slot_at(kDatatype, kByte);
+  DatatypeSlot* const byte = slot_at<kDatatype>(kByte);
   const int count = int(bytes);
   const i32 tag = tag_of_barrier(c->id, u64(root));
   const i32 own = (c->rank + c->size - root) % c->size;
@@ -160,7 +160,7 @@ int tell(Slot* comm, int root, void* data, u64 bytes) {
 }
 
 /// The leader tells its group. All members of the local communicator call it.
-int tell_group(Slot* local, int leader, OtherGroup* other, i32** members) {
+int tell_group(CommSlot* local, int leader, OtherGroup* other, i32** members) {
   const int error = tell(local, leader, other, sizeof *other);
   if (error || other->error || !other->same_job) return error ? error : other->error;
   if (!*members) *members = ranks_array(other->size);
@@ -203,13 +203,13 @@ int tag_of_text(const char* text) { return int(hash_text(kHashStart, text) & 0x3
 
 }  // namespace
 
-int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
+int Comm_create_group(CommSlot* comm, GroupSlot* group, int tag, CommSlot** newcomm) {
   const Group* const g = members_of(group);
   Comm* const from = live_comm(comm);
   if (!from || from->remote_size >= 0) return kErrComm;
   if (!g) return kErrGroup;
   if (tag < 0) return kErrTag;
-  *newcomm = null_of(kComm);
+  *newcomm = null_of<kComm>();
   if (g->rank == kUndefined) return kSuccess;  // collective over the group alone
   if (!can_form_barrier(*g, from)) return kErrGroup;
   ClockEntry* clock = nullptr;
@@ -217,15 +217,15 @@ int Comm_create_group(Slot* comm, Slot* group, int tag, Slot** newcomm) {
   if (const int error = group_barrier(*g, u64(bridge_tag), &clock)) return error;
   LowerScope scope;
   count_collective(clock);
-  u64 real = 0;
+  RealComm real{};
   const int error = lower_comm(g->ranks, g->size, bridge_tag, &real);
   return error ? error : comm_adopt(real, false, from->errhandler, newcomm);
 }
 
 /// A group with processes of another job is told nothing: they may not be under Fermata, and only
 /// what a leader says counts in the lower half.
-int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leader, int tag,
-                     Slot** newcomm) {
+int Intercomm_create(CommSlot* local, int local_leader, CommSlot* peer, int remote_leader, int tag,
+                     CommSlot** newcomm) {
   const Comm* const from = live_comm(local);
   if (!from || from->remote_size >= 0) return kErrComm;
   if (local_leader < 0 || local_leader >= from->size) return kErrRank;
@@ -241,34 +241,36 @@ int Intercomm_create(Slot* local, int local_leader, Slot* peer, int remote_leade
   if (error) return error;
   const LowerScope scope;
   count_collective(clock);
-  u64 real = 0;
+  RealComm real{};
   {
     const BlockingCall open;
     if (!leads || other.same_job)
-      error = lower().Intercomm_create(local->real, local_leader, state().lower.bridge,
+      error = lower().Intercomm_create(local->real(), local_leader, state().lower.bridge,
                                        other.leader, other.tag, &real);
     else
-      error = lower().Intercomm_create(local->real, local_leader, peer->real, remote_leader, tag,
-                                       &real);
+      error = lower().Intercomm_create(local->real(), local_leader, peer->real(), remote_leader,
+                                       tag, &real);
   }
   return error ? error : comm_adopt(real, true, from->errhandler, newcomm);
 }
 
 /// The members are ranks of this job: without sessions there are no other processes to name.
-int Comm_create_from_group(Slot* group, const char* text, Slot*, Slot* errhandler, Slot** newcomm) {
-  Slot* const world = front::predefined(kComm, kCommWorld);
+int Comm_create_from_group(GroupSlot* group, const char* text, InfoSlot*,
+                           ErrhandlerSlot* errhandler, CommSlot** newcomm) {
+  CommSlot* const world = front::predefined<kComm>(kCommWorld);
   const int error = Comm_create_group(world, group, tag_of_text(text), newcomm);
   if (error || !live_comm(*newcomm)) return error;
   return Comm_set_errhandler(*newcomm, errhandler);
 }
 
-int Intercomm_create_from_groups(Slot* local, int local_leader, Slot* remote, int remote_leader,
-                                 const char* text, Slot*, Slot* errhandler, Slot** newcomm) {
+int Intercomm_create_from_groups(GroupSlot* local, int local_leader, GroupSlot* remote,
+                                 int remote_leader, const char* text, InfoSlot*,
+                                 ErrhandlerSlot* errhandler, CommSlot** newcomm) {
   const Group* const other = members_of(remote);
   if (!other || remote_leader < 0 || remote_leader >= other->size) return kErrGroup;
-  Slot* const world = front::predefined(kComm, kCommWorld);
+  CommSlot* const world = front::predefined<kComm>(kCommWorld);
   const int tag = tag_of_text(text);
-  Slot* own = nullptr;
+  CommSlot* own = nullptr;
   int error = Comm_create_group(world, local, tag, &own);
   if (error || !live_comm(own)) return error ? error : int(kErrGroup);
   error = Intercomm_create(own, local_leader, world, other->ranks[remote_leader], tag, newcomm);

@@ -15,13 +15,13 @@ constexpr Hint kCommHints[] = {
     {"mpi_assert_allow_overtaking", "false"},
 };
 
-int comm_hints_take(Slot* comm, Slot* info) {
+int comm_hints_take(CommSlot* comm, InfoSlot* info) {
   return hints_take(&comm_of(comm)->info, kCommHints, info);
 }
 
 }  // namespace
 
-int with_hints(int error, Slot* made, Slot* info) {
+int with_hints(int error, CommSlot* made, InfoSlot* info) {
   return error || !live_comm(made) ? error : comm_hints_take(made, info);
 }
 
@@ -29,14 +29,14 @@ int with_hints(int error, Slot* made, Slot* info) {
 
 namespace fermata::mpi::core {
 
-int Comm_dup_with_info(Slot* comm, Slot* info, Slot** newcomm) {
+int Comm_dup_with_info(CommSlot* comm, InfoSlot* info, CommSlot** newcomm) {
   const int error = Comm_dup(comm, newcomm);
   return with_hints(error, *newcomm, info);
 }
-int Comm_set_info(Slot* comm, Slot* info) {
+int Comm_set_info(CommSlot* comm, InfoSlot* info) {
   return live_comm(comm) ? comm_hints_take(comm, info) : int(kErrComm);
 }
-int Comm_get_info(Slot* comm, Slot** info) {
+int Comm_get_info(CommSlot* comm, InfoSlot** info) {
   const Comm* const c = live_comm(comm);
   return c ? hints_give(c->info, kCommHints, info) : int(kErrComm);
 }

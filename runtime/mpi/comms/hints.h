@@ -28,7 +28,7 @@ inline constexpr Hint kWindowHints[] = {
 /// Takes over those of an info object's pairs that are hints. *kept: an info object, or null while
 /// there are none.
 template <int kCount>
-int hints_take(Slot** kept, const Hint (&known)[kCount], Slot* info) {
+int hints_take(InfoSlot** kept, const Hint (&known)[kCount], InfoSlot* info) {
   int error = kSuccess;
   for (const Hint& hint : known) {
     const InfoPair* const pair = is_info(info) ? info_get(info, hint.key) : nullptr;
@@ -42,7 +42,7 @@ int hints_take(Slot** kept, const Hint (&known)[kCount], Slot* info) {
 
 /// A new info object with the value of every hint.
 template <int kCount>
-int hints_give(Slot* kept, const Hint (&known)[kCount], Slot** info) {
+int hints_give(InfoSlot* kept, const Hint (&known)[kCount], InfoSlot** info) {
   int error = core::Info_create(info);
   for (const Hint& hint : known) {
     const InfoPair* const pair = kept ? info_get(kept, hint.key) : nullptr;
@@ -52,6 +52,6 @@ int hints_give(Slot* kept, const Hint (&known)[kCount], Slot** info) {
 }
 
 /// The end of a call that has made a communicator, or none, with an info object. Returns its error.
-int with_hints(int error, Slot* made, Slot* info);
+int with_hints(int error, CommSlot* made, InfoSlot* info);
 
 }  // namespace fermata::mpi

@@ -34,12 +34,12 @@ Comm* describe_duplicate(const Comm* parent) {
 }
 
 /// Begins it. The attributes go to the new communicator, or stay the caller's in an error.
-int idup_begin(Slot* comm, Attribute* attributes, Slot** newcomm, Slot** handle) {
+int idup_begin(CommSlot* comm, Attribute* attributes, CommSlot** newcomm, RequestSlot** handle) {
   const CollectiveScope scope(comm, false);
   const Comm* const from = comm_of(comm);
-  Slot* const slot = request_slot_new();
-  u64 real = 0;
-  if (const int error = lower().Comm_idup(comm->real, &real, &slot->real)) {
+  RequestSlot* const slot = request_slot_new();
+  RealComm real{};
+  if (const int error = lower().Comm_idup(comm->real(), &real, &slot->real())) {
     request_slot_free(slot);
     return error;
   }
@@ -47,20 +47,20 @@ int idup_begin(Slot* comm, Attribute* attributes, Slot** newcomm, Slot** handle)
   request_start(request, RequestKind::kCollective, RequestState::kActive);
   Comm* const made = describe_duplicate(from);
   const u64 id = from->outside ? kOutsideId : id_by_call(comm, made);
-  request->object = comm_register(made, real, id, from->errhandler);
-  comm_of(request->object)->attributes = attributes;
+  *newcomm = comm_register(made, real, id, from->errhandler);
+  made->attributes = attributes;
+  request->object = *newcomm;
   request->owns = true;
   request->comm = comm;
   request->peer = kUndefined;
   request->kept_until_done = nullptr;
-  *newcomm = request->object;
   *handle = slot;
   return kSuccess;
 }
 
 }  // namespace
 
-void idup_finish(Slot* comm) {
+void idup_finish(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   if (!c || !c->ending) return;
   c->ending = false;
@@ -72,8 +72,8 @@ void idup_finish(Slot* comm) {
 
 namespace fermata::mpi::core {
 
-int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
-  *newcomm = null_of(kComm);
+int Comm_idup(CommSlot* comm, CommSlot** newcomm, RequestSlot** handle) {
+  *newcomm = null_of<kComm>();
   Comm* const from = live_comm(comm);
   if (!from) return kErrComm;
   Attribute* attributes = nullptr;
@@ -82,7 +82,7 @@ int Comm_idup(Slot* comm, Slot** newcomm, Slot** handle) {
   if (error) (void)attributes_drop(kComm, comm, &attributes, false);
   return error;
 }
-int Comm_idup_with_info(Slot* comm, Slot* info, Slot** newcomm, Slot** handle) {
+int Comm_idup_with_info(CommSlot* comm, InfoSlot* info, CommSlot** newcomm, RequestSlot** handle) {
   const int error = Comm_idup(comm, newcomm, handle);
   return with_hints(error, *newcomm, info);
 }

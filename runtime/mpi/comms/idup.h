@@ -13,6 +13,6 @@
 namespace fermata::mpi {
 
 /// The request of the duplication has come to its end, as the draining or the application sees it.
-void idup_finish(Slot* comm);
+void idup_finish(CommSlot* comm);
 
 }  // namespace fermata::mpi

@@ -15,20 +15,20 @@
 
 namespace fermata::mpi {
 
-bool leave(Slot* comm) {
+bool leave(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   bool has_duplicates = false;
   for (const Comm* other = state().comms.live; other; other = other->next)
     has_duplicates |= other->duplicate_of == c;
   if (c->outside || has_duplicates) return false;
-  Slot* const slot = request_slot_new();
-  if (lower().Ibarrier(comm->real, &slot->real)) {
+  RequestSlot* const slot = request_slot_new();
+  if (lower().Ibarrier(comm->real(), &slot->real())) {
     request_slot_free(slot);
     return false;
   }
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kCollective, RequestState::kActive);
-  request->forgotten = true;
+  request->holder = Holder::kNobody;
   request->owns = true;
   request->comm = comm;
   request->peer = kUndefined;
@@ -43,10 +43,11 @@ bool leave(Slot* comm) {
 
 void sweep_leaving() {
   if (FERMATA_LIKELY(state().comms.leaving == 0)) return;
-  for_each_live(kRequest, [](Slot* slot) {
+  for_each_live<kRequest>([](RequestSlot* slot) {
     const Request* const request = request_of(slot);
-    const bool leaves = request->kind == RequestKind::kCollective && request->forgotten &&
-                        request->object && request->object->kind == kComm;
+    const bool leaves = request->kind == RequestKind::kCollective &&
+                        request->holder == Holder::kNobody && request->object &&
+                        request->object->kind == kComm;
     if (leaves && request->state == RequestState::kActive) (void)complete_if_finished(slot);
   });
 }
@@ -59,13 +60,13 @@ void await_leaving() {
 }
 
 /// A request that makes or ends this communicator has come to its end.
-void comm_request_ended(Slot* comm) {
+void comm_request_ended(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   if (!c->leaving) return idup_finish(comm);
   state().comms.leaving--;
   c->leaving = false;
   c->ending = true;
-  may_leak(lower().Comm_free(&comm->real));  // the program has been told of its end
+  may_leak(lower().Comm_free(&comm->real()));  // the program has been told of its end
   comm_forget(comm);
 }
 

@@ -13,7 +13,7 @@ namespace fermata::mpi {
 /// Begins the end of a communicator. False if the members have to wait for each other in it: they
 /// agree about duplicates then (persistent_collectives.h), or one is outside the job.
 /// Preconditions: the call has been counted.
-bool leave(Slot* comm);
+bool leave(CommSlot* comm);
 
 /// Ends those communicators that all members have freed by now.
 void sweep_leaving();

@@ -20,7 +20,7 @@
 namespace fermata::mpi {
 
 struct ArrayLengths {
-  ArrayLengths(Slot* comm, Lengths lengths) { lengths(comm, &sends, &receives); }
+  ArrayLengths(CommSlot* comm, Lengths lengths) { lengths(comm, &sends, &receives); }
   int sends = 0, receives = 0;
 };
 
@@ -68,13 +68,15 @@ class KeptNarrow {
   bool fits() const { return fits_; }
 
   /// Gives the arrays to the request that a call has just made at `handle`, unless it failed.
-  int last_as_long_as(Slot** handle, int error) {
+  int last_as_long_as(RequestSlot** handle, int error) {
     if (error || !first_) return error;
     const LowerScope scope;
     Request* const request = request_of(*handle);
     void** link = &request->kept_until_done;
-    if (request->kind == RequestKind::kPersistentCollective)
-      link = &static_cast<KeptCollective*>(*link)->arrays;
+    if (request->kind == RequestKind::kPersistentCollective) {
+      KeptCollective* const kept = request->kept_collective;
+      link = &kept->arrays;
+    }
     KeptArray* last = unmarked(first_);
     while (last->next) last = unmarked(last->next);
     last->next = *link;

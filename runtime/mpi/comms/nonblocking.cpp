@@ -10,13 +10,13 @@ namespace {
 
 // Real handles of the two datatype arrays of an alltoallw, kept until it ends.
 struct KeptTypes {
-  u64* sends;
-  u64* receives;
+  RealDatatype* sends;
+  RealDatatype* receives;
 };
-KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf, Slot* const* sendtypes,
-                     Slot* const* recvtypes, void** kept) {
+KeptTypes keep_types(Lengths lengths, CommSlot* comm, const void* sendbuf,
+                     DatatypeSlot* const* sendtypes, DatatypeSlot* const* recvtypes, void** kept) {
   const TypeCounts n = count_types(lengths, comm);
-  u64* const reals = arena_array<u64>(u64(n.send_room + n.receive_room));
+  RealDatatype* const reals = arena_array<RealDatatype>(u64(n.send_room + n.receive_room));
   *kept = reals;
   (void)real_types(sendbuf == kInPlace ? nullptr : sendtypes, n.sends, reals, n.send_room);
   // One array for both stays one: MPICH looks for that.
@@ -28,7 +28,7 @@ KeptTypes keep_types(Lengths lengths, Slot* comm, const void* sendbuf, Slot* con
 
 }  // namespace
 
-TypeCounts count_types(Lengths lengths, Slot* comm) {
+TypeCounts count_types(Lengths lengths, CommSlot* comm) {
   TypeCounts counts{};
   lengths(comm, &counts.sends, &counts.receives);
   front::degree_counts(comm, &counts.send_room, &counts.receive_room);
@@ -37,9 +37,9 @@ TypeCounts count_types(Lengths lengths, Slot* comm) {
   return counts;
 }
 
-u64* real_types(Slot* const* types, int count, u64* reals, int room) {
+RealDatatype* real_types(DatatypeSlot* const* types, int count, RealDatatype* reals, int room) {
   for (int i = 0; i < room; i++)
-    reals[i] = types && i < count && types[i] ? types[i]->real : state().lower.byte;
+    reals[i] = types && i < count && types[i] ? types[i]->real() : state().lower.byte;
   return reals;
 }
 
@@ -48,23 +48,25 @@ u64* real_types(Slot* const* types, int count, u64* reals, int room) {
 namespace fermata::mpi::core {
 
 int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-               Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls,
-               Slot* const* recvtypes, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void** kept) {
+               DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+               const int* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+               RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void** kept) {
     const KeptTypes types =
         keep_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, kept);
     return lower().Ialltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf, recvcounts,
-                              rdispls, types.receives, comm->real, real);
+                              rdispls, types.receives, comm->real(), real);
   });
 }
 int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                        Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                        const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void** kept) {
+                        DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                        const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+                        RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void** kept) {
     const KeptTypes types =
         keep_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, kept);
     return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, types.sends, recvbuf,
-                                       recvcounts, rdispls, types.receives, comm->real, real);
+                                       recvcounts, rdispls, types.receives, comm->real(), real);
   });
 }
 

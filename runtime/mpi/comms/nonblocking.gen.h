@@ -12,384 +12,407 @@
 
 namespace fermata::mpi::core {
 
-inline int Allgather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                          int recvcount, Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+inline int Allgather_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                          int recvcount, DatatypeSlot* recvtype, CommSlot* comm, InfoSlot*,
+                          RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iallgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), own->real(), real);
   });
 }
 
-inline int Allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                           const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm,
-                           Slot*, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+inline int Allgatherv_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                           void* recvbuf, const int* recvcounts, const int* displs,
+                           DatatypeSlot* recvtype, CommSlot* comm, InfoSlot*,
+                           RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                               recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                               recvtype->real(), own->real(), real);
   });
 }
 
-inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                          Slot* comm, Slot*, Slot** request) {
+inline int Allreduce_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                          OpSlot* op, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real(), op->real(), own->real(),
+                              real);
   });
 }
 
-inline int Alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                         int recvcount, Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+inline int Alltoall_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                         int recvcount, DatatypeSlot* recvtype, CommSlot* comm, InfoSlot*,
+                         RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                             own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ialltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), own->real(), real);
   });
 }
 
 inline int Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                          Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
-                          Slot* recvtype, Slot* comm, Slot*, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
+                          DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                          const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm, InfoSlot*,
+                          RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                              rdispls, recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                              rdispls, recvtype->real(), own->real(), real);
   });
 }
 
-inline int Barrier_init(Slot* comm, Slot*, Slot** request) {
+inline int Barrier_init(CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ibarrier(own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ibarrier(own->real(), real);
   });
 }
 
-inline int Bcast_init(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot*,
-                      Slot** request) {
-  if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
+inline int Bcast_init(void* buffer, int count, DatatypeSlot* datatype, int root, CommSlot* comm,
+                      InfoSlot*, RequestSlot** request) {
+  if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
   return collective_init(comm, {datatype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ibcast(buffer, count, datatype->real, root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ibcast(buffer, count, datatype->real(), root, own->real(), real);
   });
 }
 
-inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                       Slot* comm, Slot*, Slot** request) {
+inline int Exscan_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                       OpSlot* op, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real(), op->real(), own->real(),
+                           real);
   });
 }
 
-inline int Gather_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                       int recvcount, Slot* recvtype, int root, Slot* comm, Slot*, Slot** request) {
+inline int Gather_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                       int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm, InfoSlot*,
+                       RequestSlot** request) {
   if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-    sendtype = ignored_handle(kDatatype);
-  if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
+    sendtype = ignored_handle<kDatatype>();
+  if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                           root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Igather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                           recvtype->real(), root, own->real(), real);
   });
 }
 
-inline int Gatherv_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                        const int* recvcounts, const int* displs, Slot* recvtype, int root,
-                        Slot* comm, Slot*, Slot** request) {
+inline int Gatherv_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                        const int* recvcounts, const int* displs, DatatypeSlot* recvtype, int root,
+                        CommSlot* comm, InfoSlot*, RequestSlot** request) {
   if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-    sendtype = ignored_handle(kDatatype);
-  if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
+    sendtype = ignored_handle<kDatatype>();
+  if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Igatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                            recvtype->real(), root, own->real(), real);
   });
 }
 
-inline int Iallgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                      int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                              recvtype->real, comm->real, real);
+inline int Iallgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                      int recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                      RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iallgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                              recvtype->real(), comm->real(), real);
   });
 }
 
-inline int Iallgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                       const int* recvcounts, const int* displs, Slot* recvtype, Slot* comm,
-                       Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                               recvtype->real, comm->real, real);
+inline int Iallgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                       const int* recvcounts, const int* displs, DatatypeSlot* recvtype,
+                       CommSlot* comm, RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iallgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                               recvtype->real(), comm->real(), real);
   });
 }
 
-inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                      Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
+inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                      OpSlot* op, CommSlot* comm, RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iallreduce(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real(),
+                              real);
   }, Reduction{op, datatype});
 }
 
-inline int Ialltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                     int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ialltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                             comm->real, real);
+inline int Ialltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                     int recvcount, DatatypeSlot* recvtype, CommSlot* comm, RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ialltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), comm->real(), real);
   });
 }
 
 inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                      Slot* sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
-                      Slot* recvtype, Slot* comm, Slot** request) {
-  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf, recvcounts,
-                              rdispls, recvtype->real, comm->real, real);
+                      DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                      const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                      RequestSlot** request) {
+  if (sendbuf == reinterpret_cast<void*>(abi::kInPlace)) sendtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ialltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf, recvcounts,
+                              rdispls, recvtype->real(), comm->real(), real);
   });
 }
 
-inline int Ibarrier(Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ibarrier(comm->real, real);
+inline int Ibarrier(CommSlot* comm, RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ibarrier(comm->real(), real);
   });
 }
 
-inline int Ibcast(void* buffer, int count, Slot* datatype, int root, Slot* comm, Slot** request) {
-  if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ibcast(buffer, count, datatype->real, root, comm->real, real);
+inline int Ibcast(void* buffer, int count, DatatypeSlot* datatype, int root, CommSlot* comm,
+                  RequestSlot** request) {
+  if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ibcast(buffer, count, datatype->real(), root, comm->real(), real);
   });
 }
 
-inline int Iexscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                   Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
-  }, Reduction{op, datatype});
-}
-
-inline int Igather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf, int recvcount,
-                   Slot* recvtype, int root, Slot* comm, Slot** request) {
-  if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-    sendtype = ignored_handle(kDatatype);
-  if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Igather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                           root, comm->real, real);
-  });
-}
-
-inline int Igatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                    const int* recvcounts, const int* displs, Slot* recvtype, int root, Slot* comm,
-                    Slot** request) {
-  if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
-    sendtype = ignored_handle(kDatatype);
-  if (!at_root(comm, root)) recvtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Igatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts, displs,
-                            recvtype->real, root, comm->real, real);
-  });
-}
-
-inline int Ineighbor_allgather(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                               int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, comm->real, real);
-  });
-}
-
-inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                                const int* recvcounts, const int* displs, Slot* recvtype,
-                                Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                        displs, recvtype->real, comm->real, real);
-  });
-}
-
-inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                              int recvcount, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                      recvtype->real, comm->real, real);
-  });
-}
-
-inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                               Slot* sendtype, void* recvbuf, const int* recvcounts,
-                               const int* rdispls, Slot* recvtype, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                       recvcounts, rdispls, recvtype->real, comm->real, real);
-  });
-}
-
-inline int Ireduce(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                   int root, Slot* comm, Slot** request) {
-  if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
-  if (root == abi::kProcNull) op = ignored_handle(kOp);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, comm->real,
+inline int Iexscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                   OpSlot* op, CommSlot* comm, RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iexscan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real(),
                            real);
   }, Reduction{op, datatype});
 }
 
+inline int Igather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                   int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                   RequestSlot** request) {
+  if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
+    sendtype = ignored_handle<kDatatype>();
+  if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Igather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                           recvtype->real(), root, comm->real(), real);
+  });
+}
+
+inline int Igatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, DatatypeSlot* recvtype, int root,
+                    CommSlot* comm, RequestSlot** request) {
+  if (root < 0 || sendbuf == reinterpret_cast<void*>(abi::kInPlace))
+    sendtype = ignored_handle<kDatatype>();
+  if (!at_root(comm, root)) recvtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Igatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts, displs,
+                            recvtype->real(), root, comm->real(), real);
+  });
+}
+
+inline int Ineighbor_allgather(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                               void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                               RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                       recvtype->real(), comm->real(), real);
+  });
+}
+
+inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                                void* recvbuf, const int* recvcounts, const int* displs,
+                                DatatypeSlot* recvtype, CommSlot* comm, RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                        displs, recvtype->real(), comm->real(), real);
+  });
+}
+
+inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                              void* recvbuf, int recvcount, DatatypeSlot* recvtype, CommSlot* comm,
+                              RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                      recvtype->real(), comm->real(), real);
+  });
+}
+
+inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                               DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                               const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                               RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                       recvcounts, rdispls, recvtype->real(), comm->real(), real);
+  });
+}
+
+inline int Ireduce(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                   OpSlot* op, int root, CommSlot* comm, RequestSlot** request) {
+  if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
+  if (root == abi::kProcNull) op = ignored_handle<kOp>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real(), op->real(), root,
+                           comm->real(), real);
+  }, Reduction{op, datatype});
+}
+
 inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
-                           Slot* datatype, Slot* op, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                   comm->real, real);
+                           DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                           RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                   comm->real(), real);
   }, Reduction{op, datatype});
 }
 
-inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Slot* datatype,
-                                 Slot* op, Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                         comm->real, real);
+inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                                 DatatypeSlot* datatype, OpSlot* op, CommSlot* comm,
+                                 RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                         comm->real(), real);
   }, Reduction{op, datatype});
 }
 
-inline int Iscan(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                 Slot* comm, Slot** request) {
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, comm->real, real);
+inline int Iscan(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype, OpSlot* op,
+                 CommSlot* comm, RequestSlot** request) {
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iscan(sendbuf, recvbuf, count, datatype->real(), op->real(), comm->real(), real);
   }, Reduction{op, datatype});
 }
 
-inline int Iscatter(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                    int recvcount, Slot* recvtype, int root, Slot* comm, Slot** request) {
-  if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+inline int Iscatter(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                    int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm,
+                    RequestSlot** request) {
+  if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-    recvtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                            root, comm->real, real);
+    recvtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iscatter(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                            recvtype->real(), root, comm->real(), real);
   });
 }
 
-inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Slot* sendtype,
-                     void* recvbuf, int recvcount, Slot* recvtype, int root, Slot* comm,
-                     Slot** request) {
-  if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                     DatatypeSlot* sendtype, void* recvbuf, int recvcount, DatatypeSlot* recvtype,
+                     int root, CommSlot* comm, RequestSlot** request) {
+  if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-    recvtype = ignored_handle(kDatatype);
-  return collective_begin(comm, request, [&](u64* real, void**) {
-    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                             recvtype->real, root, comm->real, real);
+    recvtype = ignored_handle<kDatatype>();
+  return collective_begin(comm, request, [&](RealRequest* real, void**) {
+    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), root, comm->real(), real);
   });
 }
 
-inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, Slot* sendtype,
-                                   void* recvbuf, int recvcount, Slot* recvtype, Slot* comm, Slot*,
-                                   Slot** request) {
+inline int Neighbor_allgather_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                                   void* recvbuf, int recvcount, DatatypeSlot* recvtype,
+                                   CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                       recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_allgather(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                       recvtype->real(), own->real(), real);
   });
 }
 
-inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Slot* sendtype,
+inline int Neighbor_allgatherv_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
                                     void* recvbuf, const int* recvcounts, const int* displs,
-                                    Slot* recvtype, Slot* comm, Slot*, Slot** request) {
+                                    DatatypeSlot* recvtype, CommSlot* comm, InfoSlot*,
+                                    RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real, recvbuf, recvcounts,
-                                        displs, recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_allgatherv(sendbuf, sendcount, sendtype->real(), recvbuf, recvcounts,
+                                        displs, recvtype->real(), own->real(), real);
   });
 }
 
-inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                                  int recvcount, Slot* recvtype, Slot* comm, Slot*,
-                                  Slot** request) {
+inline int Neighbor_alltoall_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype,
+                                  void* recvbuf, int recvcount, DatatypeSlot* recvtype,
+                                  CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real, recvbuf, recvcount,
-                                      recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_alltoall(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                                      recvtype->real(), own->real(), real);
   });
 }
 
 inline int Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                                   Slot* sendtype, void* recvbuf, const int* recvcounts,
-                                   const int* rdispls, Slot* recvtype, Slot* comm, Slot*,
-                                   Slot** request) {
+                                   DatatypeSlot* sendtype, void* recvbuf, const int* recvcounts,
+                                   const int* rdispls, DatatypeSlot* recvtype, CommSlot* comm,
+                                   InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real, recvbuf,
-                                       recvcounts, rdispls, recvtype->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ineighbor_alltoallv(sendbuf, sendcounts, sdispls, sendtype->real(), recvbuf,
+                                       recvcounts, rdispls, recvtype->real(), own->real(), real);
   });
 }
 
-inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                       int root, Slot* comm, Slot*, Slot** request) {
-  if (root == abi::kProcNull) datatype = ignored_handle(kDatatype);
-  if (root == abi::kProcNull) op = ignored_handle(kOp);
+inline int Reduce_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                       OpSlot* op, int root, CommSlot* comm, InfoSlot*, RequestSlot** request) {
+  if (root == abi::kProcNull) datatype = ignored_handle<kDatatype>();
+  if (root == abi::kProcNull) op = ignored_handle<kOp>();
   return collective_init(comm, {datatype, op}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real, op->real, root, own->real,
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ireduce(sendbuf, recvbuf, count, datatype->real(), op->real(), root, own->real(),
                            real);
   });
 }
 
 inline int Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount,
-                                     Slot* datatype, Slot* op, Slot* comm, Slot*, Slot** request) {
+                                     DatatypeSlot* datatype, OpSlot* op, CommSlot* comm, InfoSlot*,
+                                     RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real, op->real,
-                                         own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype->real(), op->real(),
+                                         own->real(), real);
   });
 }
 
 inline int Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts,
-                               Slot* datatype, Slot* op, Slot* comm, Slot*, Slot** request) {
+                               DatatypeSlot* datatype, OpSlot* op, CommSlot* comm, InfoSlot*,
+                               RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real, op->real,
-                                   own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype->real(), op->real(),
+                                   own->real(), real);
   });
 }
 
-inline int Scan_init(const void* sendbuf, void* recvbuf, int count, Slot* datatype, Slot* op,
-                     Slot* comm, Slot*, Slot** request) {
+inline int Scan_init(const void* sendbuf, void* recvbuf, int count, DatatypeSlot* datatype,
+                     OpSlot* op, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return collective_init(comm, {datatype, op}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iscan(sendbuf, recvbuf, count, datatype->real, op->real, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iscan(sendbuf, recvbuf, count, datatype->real(), op->real(), own->real(), real);
   });
 }
 
-inline int Scatter_init(const void* sendbuf, int sendcount, Slot* sendtype, void* recvbuf,
-                        int recvcount, Slot* recvtype, int root, Slot* comm, Slot*,
-                        Slot** request) {
-  if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+inline int Scatter_init(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, void* recvbuf,
+                        int recvcount, DatatypeSlot* recvtype, int root, CommSlot* comm, InfoSlot*,
+                        RequestSlot** request) {
+  if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-    recvtype = ignored_handle(kDatatype);
+    recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iscatter(sendbuf, sendcount, sendtype->real, recvbuf, recvcount, recvtype->real,
-                            root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iscatter(sendbuf, sendcount, sendtype->real(), recvbuf, recvcount,
+                            recvtype->real(), root, own->real(), real);
   });
 }
 
 inline int Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs,
-                         Slot* sendtype, void* recvbuf, int recvcount, Slot* recvtype, int root,
-                         Slot* comm, Slot*, Slot** request) {
-  if (!at_root(comm, root)) sendtype = ignored_handle(kDatatype);
+                         DatatypeSlot* sendtype, void* recvbuf, int recvcount,
+                         DatatypeSlot* recvtype, int root, CommSlot* comm, InfoSlot*,
+                         RequestSlot** request) {
+  if (!at_root(comm, root)) sendtype = ignored_handle<kDatatype>();
   if (root < 0 || recvbuf == reinterpret_cast<void*>(abi::kInPlace))
-    recvtype = ignored_handle(kDatatype);
+    recvtype = ignored_handle<kDatatype>();
   return collective_init(comm, {sendtype, recvtype}, request,
-                         [=](Slot* own, u64* real) {
-    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real, recvbuf, recvcount,
-                             recvtype->real, root, own->real, real);
+                         [=](CommSlot* own, RealRequest* real) {
+    return lower().Iscatterv(sendbuf, sendcounts, displs, sendtype->real(), recvbuf, recvcount,
+                             recvtype->real(), root, own->real(), real);
   });
 }
 

@@ -18,20 +18,20 @@ namespace fermata::mpi {
 /// What a reduction needs until its end, where the operation is the application's: its function is
 /// told the datatype.
 struct Reduction {
-  Slot* op = nullptr;
-  Slot* datatype = nullptr;
+  OpSlot* op = nullptr;
+  DatatypeSlot* datatype = nullptr;
 };
 
 /// Begins one non-blocking collective: `begin(real, kept)` makes the lower call; *kept is arena
 /// memory the lower half reads until the end, or null. Real handles are looked up inside `begin`,
 /// because the rank may park, and come back in another process, before its turn has come.
 template <typename Begin>
-int collective_begin(Slot* comm, Slot** handle, Begin begin, Reduction reduction = {}) {
+int collective_begin(CommSlot* comm, RequestSlot** handle, Begin begin, Reduction reduction = {}) {
   if (!live_comm(comm)) return kErrComm;
   CollectiveScope scope(comm, false);
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   void* kept = nullptr;
-  const int error = begin(&slot->real, &kept);
+  const int error = begin(&slot->real(), &kept);
   if (error) {
     arena_free(kept);
     request_slot_free(slot);
@@ -59,11 +59,11 @@ struct TypeCounts {
   int sends, receives;
   int send_room, receive_room;
 };
-using Lengths = void (*)(Slot* comm, int* sends, int* receives);
+using Lengths = void (*)(CommSlot* comm, int* sends, int* receives);
 
-TypeCounts count_types(Lengths lengths, Slot* comm);
+TypeCounts count_types(Lengths lengths, CommSlot* comm);
 
 /// Fills `reals` with real handles; a predefined one stands where the application has none.
-u64* real_types(Slot* const* types, int count, u64* reals, int room);
+RealDatatype* real_types(DatatypeSlot* const* types, int count, RealDatatype* reals, int room);
 
 }  // namespace fermata::mpi

@@ -8,17 +8,17 @@
 
 namespace fermata::mpi {
 
-int kept_duplicate(Slot* parent, Comm** found) {
+int kept_duplicate(CommSlot* parent, Comm** found) {
   Comm* const from = comm_of(parent);
   *found = idle_duplicate(parent);
   if (*found) return kSuccess;
-  u64 real = 0;
+  RealComm real{};
   int error;
   {
     const BlockingCall open;
-    error = lower().Comm_dup(parent->real, &real);
+    error = lower().Comm_dup(parent->real(), &real);
   }
-  Slot* slot = nullptr;
+  CommSlot* slot = nullptr;
   const Group members{from->size, from->rank, from->local_members};
   if (!error) error = comm_adopt(real, false, from->errhandler, &slot, parent, &members);
   if (error) return error;
@@ -27,12 +27,12 @@ int kept_duplicate(Slot* parent, Comm** found) {
   return kSuccess;
 }
 
-void own_comm_discard(Slot* comm) {
+void own_comm_discard(CommSlot* comm) {
   if (comm_of(comm)->duplicate_of) comm_of(comm)->idle = true;
   else comm_discard(comm);
 }
 
-int own_comm_free(Slot* comm) {
+int own_comm_free(CommSlot* comm) {
   if (!comm_of(comm)->duplicate_of) return core::Comm_free(&comm);
   const LowerScope scope;
   comm_of(comm)->idle = true;

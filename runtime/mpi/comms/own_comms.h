@@ -19,12 +19,12 @@ namespace fermata::mpi {
 
 /// A duplicate of `parent` that is idle on every member, else a new one. Collective over `parent`.
 /// Preconditions: the call has been counted.
-int kept_duplicate(Slot* parent, Comm** found);
+int kept_duplicate(CommSlot* parent, Comm** found);
 
 /// Calls complete(slot) with a duplicate of `parent` for a new object. All of it belongs to one
 /// call on `parent` that is counted: a rank that has entered it finishes it before it parks.
 template <typename Complete>
-int with_own_comm(Slot* parent, Complete complete) {
+int with_own_comm(CommSlot* parent, Complete complete) {
   Comm* own = nullptr;
   if (live_comm(parent) && (parent->flags & kSlotPredefined)) {
     CollectiveScope scope(parent);
@@ -33,14 +33,14 @@ int with_own_comm(Slot* parent, Complete complete) {
     own->idle = false;
     return complete(own->slot);
   }
-  Slot* made = nullptr;
+  CommSlot* made = nullptr;
   return comm_construct_duplicate(parent, &made, complete);
 }
 
 /// The object could not be made. Every member calls it, after members_agree().
-void own_comm_discard(Slot* comm);
+void own_comm_discard(CommSlot* comm);
 
 /// The object is gone. Every member calls it, outside the call on the object.
-int own_comm_free(Slot* comm);
+int own_comm_free(CommSlot* comm);
 
 }  // namespace fermata::mpi

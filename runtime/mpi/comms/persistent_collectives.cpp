@@ -16,8 +16,8 @@ namespace {
 
 void let_go(Slot* slot) {
   if (!slot || !slot->object) return;
-  if (slot->kind == kOp) op_unref(slot);
-  else type_unref(slot);
+  if (slot->kind == kOp) op_unref(slot_as<kOp>(slot));
+  else type_unref(slot_as<kDatatype>(slot));
 }
 
 /// Visits the duplicates of a communicator, in the same order on every member.
@@ -33,7 +33,7 @@ void for_each_duplicate(const Comm* parent, Visit visit) {
 /// Collective over `parent`, if it has any.
 class IdleEverywhere {
  public:
-  explicit IdleEverywhere(Slot* parent) {
+  explicit IdleEverywhere(CommSlot* parent) {
     u32 count = 0;
     for_each_duplicate(comm_of(parent), [&](const Comm*) { count++; });
     // Across an intercommunicator a reduction tells each group the other's result alone.
@@ -50,8 +50,8 @@ class IdleEverywhere {
     int error;
     {
       const BlockingCall open;
-      error = lower().Allreduce(mine, all_, int(words), slot_at(kDatatype, abi::kUint64T)->real,
-                                slot_at(kOp, abi::kBand)->real, parent->real);
+      error = lower().Allreduce(mine, all_, int(words), slot_at<kDatatype>(abi::kUint64T)->real(),
+                                slot_at<kOp>(abi::kBand)->real(), parent->real());
     }
     for (u32 i = 0; error && i < words; i++) all_[i] = 0;
     arena_free(mine);
@@ -68,14 +68,14 @@ class IdleEverywhere {
 
 /// The datatypes of an alltoallw, sends first, null where none is looked at. *receives: where the
 /// others begin.
-TypeList list_types(Lengths lengths, Slot* comm, const void* sendbuf, Slot* const* sendtypes,
-                    Slot* const* recvtypes, int* receives) {
+TypeList list_types(Lengths lengths, CommSlot* comm, const void* sendbuf,
+                    DatatypeSlot* const* sendtypes, DatatypeSlot* const* recvtypes, int* receives) {
   const TypeCounts n = count_types(lengths, comm);
   LowerScope scope;
   TypeList list;
   list.count = n.send_room + n.receive_room;
-  list.types = arena_array<Slot*>(u64(list.count));
-  list.reals = arena_array<u64>(u64(list.count));
+  list.types = arena_array<DatatypeSlot*>(u64(list.count));
+  list.reals = arena_array<RealDatatype>(u64(list.count));
   for (i32 i = 0; i < list.count; i++) list.types[i] = nullptr;
   for (int i = 0; i < n.sends && sendtypes && sendbuf != kInPlace; i++)
     list.types[i] = sendtypes[i];
@@ -83,7 +83,7 @@ TypeList list_types(Lengths lengths, Slot* comm, const void* sendbuf, Slot* cons
   for (int i = 0; i < n.receives && recvtypes; i++) list.types[*receives + i] = recvtypes[i];
   return list;
 }
-u64* look_up(const TypeList& list) {
+RealDatatype* look_up(const TypeList& list) {
   return real_types(list.types, list.count, list.reals, list.count);
 }
 
@@ -91,11 +91,11 @@ u64* look_up(const TypeList& list) {
 
 void keep_alive(Slot* slot) {
   if (!slot || !slot->object) return;
-  if (slot->kind == kOp) op_ref(slot);
-  else (void)type_ref(slot);
+  if (slot->kind == kOp) op_ref(slot_as<kOp>(slot));
+  else (void)type_ref(slot_as<kDatatype>(slot));
 }
 
-Comm* idle_duplicate(Slot* parent) {
+Comm* idle_duplicate(CommSlot* parent) {
   const IdleEverywhere idle(parent);
   Comm* found = nullptr;
   u32 number = 0;
@@ -105,7 +105,7 @@ Comm* idle_duplicate(Slot* parent) {
   return found;
 }
 
-int take_duplicate(Slot* parent, Slot** own) {
+int take_duplicate(CommSlot* parent, CommSlot** own) {
   Comm* const from = live_comm(parent);
   if (!from) return kErrComm;
   Comm* found = nullptr;
@@ -123,7 +123,7 @@ int take_duplicate(Slot* parent, Slot** own) {
   return kSuccess;
 }
 
-void end_duplicates(Slot* parent) {
+void end_duplicates(CommSlot* parent) {
   const IdleEverywhere idle(parent);
   Comm* first = nullptr;
   const auto keep_first = [&](Comm* comm) {
@@ -139,7 +139,7 @@ void end_duplicates(Slot* parent) {
 }
 
 void kept_collective_free(Request* request) {
-  KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
+  KeptCollective* const kept = request->kept_collective;
   for (Slot* slot : kept->used) let_go(slot);
   for (i32 i = 0; i < kept->types_count; i++) let_go(kept->types[i]);
   comm_of(kept->comm)->idle = true;
@@ -153,16 +153,16 @@ bool reduces_by_function(const Request* request) {
   if (request->kind == RequestKind::kCollective)
     return request->object && request->object->kind == kOp;
   if (request->kind != RequestKind::kPersistentCollective) return false;
-  for (const Slot* used : static_cast<KeptCollective*>(request->kept_until_done)->used)
+  for (const Slot* used : request->kept_collective->used)
     if (used && used->kind == kOp && used->object) return true;
   return false;
 }
 
-int kept_collective_start(Slot* slot) {
+int kept_collective_start(RequestSlot* slot) {
   Request* const request = request_of(slot);
-  KeptCollective* const kept = static_cast<KeptCollective*>(request->kept_until_done);
+  KeptCollective* const kept = request->kept_collective;
   count_collective(clock_of(kept->comm));
-  const int error = kept->begin(kept, &slot->real);
+  const int error = kept->begin(kept, &slot->real());
   if (!error) request->state = RequestState::kActive;
   return error;
 }
@@ -172,30 +172,31 @@ int kept_collective_start(Slot* slot) {
 namespace fermata::mpi::core {
 
 int Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                   Slot* const* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls,
-                   Slot* const* recvtypes, Slot* comm, Slot*, Slot** request) {
+                   DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                   const int* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm, InfoSlot*,
+                   RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   int receives = 0;
   const TypeList types =
       list_types(&front::peer_counts, comm, sendbuf, sendtypes, recvtypes, &receives);
-  return collective_init(comm, {}, request, [=](Slot* own, u64* real) {
-    u64* const reals = look_up(types);
+  return collective_init(comm, {}, request, [=](CommSlot* own, RealRequest* real) {
+    RealDatatype* const reals = look_up(types);
     return lower().Ialltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts, rdispls,
-                              reals + receives, own->real, real);
+                              reals + receives, own->real(), real);
   }, types);
 }
 int Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                            Slot* const* sendtypes, void* recvbuf, const int* recvcounts,
-                            const i64* rdispls, Slot* const* recvtypes, Slot* comm, Slot*,
-                            Slot** request) {
+                            DatatypeSlot* const* sendtypes, void* recvbuf, const int* recvcounts,
+                            const i64* rdispls, DatatypeSlot* const* recvtypes, CommSlot* comm,
+                            InfoSlot*, RequestSlot** request) {
   if (!live_comm(comm)) return kErrComm;
   int receives = 0;
   const TypeList types =
       list_types(&front::degree_counts, comm, sendbuf, sendtypes, recvtypes, &receives);
-  return collective_init(comm, {}, request, [=](Slot* own, u64* real) {
-    u64* const reals = look_up(types);
+  return collective_init(comm, {}, request, [=](CommSlot* own, RealRequest* real) {
+    RealDatatype* const reals = look_up(types);
     return lower().Ineighbor_alltoallw(sendbuf, sendcounts, sdispls, reals, recvbuf, recvcounts,
-                                       rdispls, reals + receives, own->real, real);
+                                       rdispls, reals + receives, own->real(), real);
   }, types);
 }
 

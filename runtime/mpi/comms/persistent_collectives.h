@@ -25,13 +25,13 @@
 namespace fermata::mpi {
 
 struct KeptCollective {
-  int (*begin)(KeptCollective* kept, u64* real);
-  Slot* comm;     // the duplicate
+  int (*begin)(KeptCollective* kept, RealRequest* real);
+  CommSlot* comm;  // the duplicate
   Slot* used[2];  // the datatypes and the operation that it keeps alive
   // Of those with arrays of datatypes, for all members: references, room for the real ones.
-  Slot** types;
+  DatatypeSlot** types;
   i32 types_count;
-  u64* reals;
+  RealDatatype* reals;
   void* arrays;  // a chain of KeptArray, or null
 };
 template <typename Begin>
@@ -44,23 +44,23 @@ struct UsedSlots {
   Slot* of[2];
 };
 struct TypeList {
-  Slot** types = nullptr;
+  DatatypeSlot** types = nullptr;
   i32 count = 0;
-  u64* reals = nullptr;
+  RealDatatype* reals = nullptr;
 };
 
 void keep_alive(Slot* slot);
 
 /// A duplicate of `parent` that is idle on every member, the same one on all; null: there is none.
 /// Collective over `parent`. Preconditions: the call has been counted.
-Comm* idle_duplicate(Slot* parent);
+Comm* idle_duplicate(CommSlot* parent);
 
 /// A duplicate of `parent` that no other persistent collective uses.
-int take_duplicate(Slot* parent, Slot** own);
+int take_duplicate(CommSlot* parent, CommSlot** own);
 
 /// Ends the duplicates of a communicator that is being freed; those still in use outlive it.
 /// Collective over `parent`.
-void end_duplicates(Slot* parent);
+void end_duplicates(CommSlot* parent);
 
 /// True if it is a reduction whose operation is the application's.
 bool reduces_by_function(const Request* request);
@@ -68,13 +68,14 @@ bool reduces_by_function(const Request* request);
 /// Makes a persistent collective; `begin(own, real)` begins it on the communicator `own`. It runs
 /// in any later process of this rank, so it may hold slots and the application's pointers only.
 template <typename Begin>
-int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, TypeList types = {}) {
-  Slot* own = nullptr;
+int collective_init(CommSlot* comm, UsedSlots used, RequestSlot** handle, Begin begin,
+                    TypeList types = {}) {
+  CommSlot* own = nullptr;
   if (const int error = take_duplicate(comm, &own)) return error;
   LowerScope scope;
   using Kept = KeptCall<Begin>;
   Kept* const kept = new (arena_alloc(sizeof(Kept))) Kept(begin);
-  kept->begin = [](KeptCollective* self, u64* real) {
+  kept->begin = [](KeptCollective* self, RealRequest* real) {
     return static_cast<Kept*>(self)->call_(self->comm, real);
   };
   kept->comm = own;
@@ -84,14 +85,14 @@ int collective_init(Slot* comm, UsedSlots used, Slot** handle, Begin begin, Type
   kept->reals = types.reals;
   kept->arrays = nullptr;
   for (i32 i = 0; i < types.count; i++) keep_alive(types.types[i]);
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kPersistentCollective, RequestState::kInactive);
   request->owns = true;
   request->comm = own;
   request->peer = kUndefined;
-  request->kept_until_done = kept;
-  slot->real = state().lower.request_null;
+  request->kept_collective = kept;
+  slot->real() = state().lower.request_null;
   *handle = slot;
   return kSuccess;
 }

@@ -10,44 +10,46 @@
 
 namespace fermata::mpi {
 
-inline bool is_inter(Slot* comm) {
+inline bool is_inter(CommSlot* comm) {
   const Comm* const c = live_comm(comm);
   return c && c->remote_size >= 0;
 }
 
 /// Of a rooted collective call: whether this rank is its root.
-inline bool at_root(Slot* comm, int root) {
+inline bool at_root(CommSlot* comm, int root) {
   const Comm* const c = live_comm(comm);
   return c && (c->remote_size >= 0 ? root == kRoot : root == c->rank);
 }
 /// What stands where a call reads nothing.
-inline Slot* ignored_handle(Kind kind) {
-  return kind == kOp ? slot_at(kOp, abi::kSum) : slot_at(kDatatype, kByte);
+template <Kind kind>
+SlotOf<kind>* ignored_handle() {
+  static_assert(kind == kOp || kind == kDatatype);
+  return slot_at<kind>(kind == kOp ? u32{abi::kSum} : u32{kByte});
 }
 
 }  // namespace fermata::mpi
 
 namespace fermata::mpi::core {
 
-inline int Comm_rank(Slot* comm, int* rank) {
+inline int Comm_rank(CommSlot* comm, int* rank) {
   const Comm* const c = comm_of(comm);
   if (FERMATA_UNLIKELY(c == nullptr)) return kErrComm;
   *rank = c->rank;
   return kSuccess;
 }
-inline int Comm_size(Slot* comm, int* size) {
+inline int Comm_size(CommSlot* comm, int* size) {
   const Comm* const c = comm_of(comm);
   if (FERMATA_UNLIKELY(c == nullptr)) return kErrComm;
   *size = c->size;
   return kSuccess;
 }
-inline int Comm_remote_size(Slot* comm, int* size) {
+inline int Comm_remote_size(CommSlot* comm, int* size) {
   const Comm* const c = comm_of(comm);
   if (!c || c->remote_size < 0) return kErrComm;
   *size = c->remote_size;
   return kSuccess;
 }
-inline int Comm_test_inter(Slot* comm, int* flag) {
+inline int Comm_test_inter(CommSlot* comm, int* flag) {
   const Comm* const c = comm_of(comm);
   if (!c) return kErrComm;
   *flag = c->remote_size >= 0;

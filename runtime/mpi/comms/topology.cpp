@@ -15,7 +15,7 @@
 namespace fermata::mpi {
 namespace {
 
-int load_cart(u64 real, Topology* t) {
+int load_cart(RealComm real, Topology* t) {
   int error = lower().Cartdim_get(real, &t->count[0]);
   if (error) return error;
   const u64 n = u64(t->count[0]);
@@ -27,7 +27,7 @@ int load_cart(u64 real, Topology* t) {
   return error;
 }
 
-int load_graph(u64 real, Topology* t) {
+int load_graph(RealComm real, Topology* t) {
   const int error = lower().Graphdims_get(real, &t->count[0], &t->count[1]);
   if (error) return error;
   t->numbers[0] = arena_array<i32>(u64(t->count[0]));
@@ -35,7 +35,7 @@ int load_graph(u64 real, Topology* t) {
   return lower().Graph_get(real, t->count[0], t->count[1], t->numbers[0], t->numbers[1]);
 }
 
-int load_dist_graph(u64 real, Topology* t) {
+int load_dist_graph(RealComm real, Topology* t) {
   int weighted = 0;
   const int error =
       lower().Dist_graph_neighbors_count(real, &t->count[0], &t->count[1], &weighted);
@@ -51,27 +51,27 @@ int load_dist_graph(u64 real, Topology* t) {
 
 /// comm_construct for constructors that give their communicator a topology.
 template <typename Make>
-int comm_construct_topology(Slot* parent, bool inter, Slot** newcomm, Make make) {
+int comm_construct_topology(CommSlot* parent, bool inter, CommSlot** newcomm, Make make) {
   return comm_construct(parent, inter, newcomm, make, load_topology);
 }
 
 }  // namespace
 
-int load_topology(Slot* comm) {
+int load_topology(CommSlot* comm) {
   Comm* const c = comm_of(comm);
   if (c->remote_size >= 0) return kSuccess;
   int kind = kUndefined;
-  int error = lower().Topo_test(comm->real, &kind);
+  int error = lower().Topo_test(comm->real(), &kind);
   if (error || kind == kUndefined) return error;
   Topology* const t = arena_new<Topology>();
   t->kind = kind;
   c->topology = t;
-  if (kind == kCart) return load_cart(comm->real, t);
-  if (kind == kGraph) return load_graph(comm->real, t);
-  return load_dist_graph(comm->real, t);
+  if (kind == kCart) return load_cart(comm->real(), t);
+  if (kind == kGraph) return load_graph(comm->real(), t);
+  return load_dist_graph(comm->real(), t);
 }
 
-int make_topology(const Topology* t, u64 plain, u64* real) {
+int make_topology(const Topology* t, RealComm plain, RealComm* real) {
   const MpiCalls& mpi = lower();
   if (t->kind == kCart)
     return mpi.Cart_create(plain, t->count[0], t->numbers[0], t->numbers[1], 0, real);
@@ -80,11 +80,11 @@ int make_topology(const Topology* t, u64 plain, u64* real) {
   const int* const in = t->weights[0] ? t->weights[0] : kUnweighted;
   const int* const out = t->weights[1] ? t->weights[1] : kUnweighted;
   return mpi.Dist_graph_create_adjacent(plain, t->count[0], t->numbers[0], in, t->count[1],
-                                        t->numbers[1], out, slot_at(kInfo, kInfoNull)->real, 0,
+                                        t->numbers[1], out, slot_at<kInfo>(kInfoNull)->real(), 0,
                                         real);
 }
 
-int comm_duplicate(Slot* comm, Slot** newcomm) {
+int comm_duplicate(CommSlot* comm, CommSlot** newcomm) {
   return comm_construct_duplicate(comm, newcomm, load_topology);
 }
 
@@ -92,7 +92,7 @@ int comm_duplicate(Slot* comm, Slot** newcomm) {
 
 namespace fermata::mpi::core {
 
-int Comm_dup(Slot* comm, Slot** newcomm) {
+int Comm_dup(CommSlot* comm, CommSlot** newcomm) {
   Comm* const from = live_comm(comm);
   if (!from) return kErrComm;
   if (const int error = comm_duplicate(comm, newcomm)) return error;
@@ -102,44 +102,45 @@ int Comm_dup(Slot* comm, Slot** newcomm) {
   return code;
 }
 
-int Cart_create(Slot* comm, int ndims, const int* dims, const int* periods, int reorder,
-                Slot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Cart_create(comm->real, ndims, dims, periods, reorder, real);
+int Cart_create(CommSlot* comm, int ndims, const int* dims, const int* periods, int reorder,
+                CommSlot** newcomm) {
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Cart_create(comm->real(), ndims, dims, periods, reorder, real);
   });
 }
-int Cart_sub(Slot* comm, const int* remain_dims, Slot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Cart_sub(comm->real, remain_dims, real);
+int Cart_sub(CommSlot* comm, const int* remain_dims, CommSlot** newcomm) {
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Cart_sub(comm->real(), remain_dims, real);
   });
 }
-int Graph_create(Slot* comm, int nnodes, const int* index, const int* edges, int reorder,
-                 Slot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Graph_create(comm->real, nnodes, index, edges, reorder, real);
+int Graph_create(CommSlot* comm, int nnodes, const int* index, const int* edges, int reorder,
+                 CommSlot** newcomm) {
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Graph_create(comm->real(), nnodes, index, edges, reorder, real);
   });
 }
-int Dist_graph_create(Slot* comm, int n, const int* sources, const int* degrees,
-                      const int* destinations, const int* weights, Slot*, int reorder,
-                      Slot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Dist_graph_create(comm->real, n, sources, degrees, destinations, weights,
-                                     slot_at(kInfo, kInfoNull)->real, reorder, real);
+int Dist_graph_create(CommSlot* comm, int n, const int* sources, const int* degrees,
+                      const int* destinations, const int* weights, InfoSlot*, int reorder,
+                      CommSlot** newcomm) {
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Dist_graph_create(comm->real(), n, sources, degrees, destinations, weights,
+                                     slot_at<kInfo>(kInfoNull)->real(), reorder, real);
   });
 }
-int Dist_graph_create_adjacent(Slot* comm, int indegree, const int* sources,
+int Dist_graph_create_adjacent(CommSlot* comm, int indegree, const int* sources,
                                const int* source_weights, int outdegree, const int* destinations,
-                               const int* dest_weights, Slot*, int reorder, Slot** newcomm) {
-  return comm_construct_topology(comm, false, newcomm, [&](u64* real) {
-    return lower().Dist_graph_create_adjacent(comm->real, indegree, sources, source_weights,
+                               const int* dest_weights, InfoSlot*, int reorder,
+                               CommSlot** newcomm) {
+  return comm_construct_topology(comm, false, newcomm, [&](RealComm* real) {
+    return lower().Dist_graph_create_adjacent(comm->real(), indegree, sources, source_weights,
                                               outdegree, destinations, dest_weights,
-                                              slot_at(kInfo, kInfoNull)->real, reorder, real);
+                                              slot_at<kInfo>(kInfoNull)->real(), reorder, real);
   });
 }
 
-int Intercomm_merge(Slot* inter, int high, Slot** newcomm) {
-  return comm_construct(inter, false, newcomm, [&](u64* real) {
-    return lower().Intercomm_merge(inter->real, high, real);
+int Intercomm_merge(CommSlot* inter, int high, CommSlot** newcomm) {
+  return comm_construct(inter, false, newcomm, [&](RealComm* real) {
+    return lower().Intercomm_merge(inter->real(), high, real);
   });
 }
 

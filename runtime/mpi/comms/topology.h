@@ -10,7 +10,7 @@
 namespace fermata::mpi {
 
 /// Reads the topology of a communicator that has just been made. The gate is held.
-int load_topology(Slot* comm);
+int load_topology(CommSlot* comm);
 
 struct Topology {
   i32 kind;  // kCart, kGraph, kDistGraph
@@ -20,9 +20,9 @@ struct Topology {
 };
 
 /// Makes a communicator with this topology and exactly these ranks from a plain one.
-int make_topology(const Topology* t, u64 plain, u64* real);
+int make_topology(const Topology* t, RealComm plain, RealComm* real);
 
 /// Makes a duplicate, without attributes.
-int comm_duplicate(Slot* comm, Slot** newcomm);
+int comm_duplicate(CommSlot* comm, CommSlot** newcomm);
 
 }  // namespace fermata::mpi

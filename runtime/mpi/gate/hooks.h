@@ -13,14 +13,14 @@ namespace fermata::mpi {
 
 // What a call waits for that calls safe_point(): requests, or a message that is probed for.
 struct Awaited {
-  Slot* const* requests = nullptr;
+  RequestSlot* const* requests = nullptr;
   i32 count = 0;
   const Comm* probed = nullptr;
   i32 source = 0;
   const front::RequestList* list = nullptr;  // instead of `requests`: those at these places in it,
   const i32* at = nullptr;                   // or, if null, the first ones
 
-  Slot* request(i32 i) const { return requests ? requests[i] : list->get(at ? at[i] : i); }
+  RequestSlot* request(i32 i) const { return requests ? requests[i] : list->get(at ? at[i] : i); }
 };
 
 // safepoint/stopping.cpp: places where this rank may park.
@@ -29,7 +29,7 @@ void safe_point(const Awaited& awaited = {});
 [[gnu::cold]] void enter_collective_pending(ClockEntry* clock, bool all_have_come);
 
 // safepoint/two_phase.cpp
-[[gnu::cold]] bool wait_for_all_members(Slot* comm);
+[[gnu::cold]] bool wait_for_all_members(Slot* over);
 
 // safepoint/progress.cpp: lets the lower half get on with its own work, as it does in every call.
 void poke_lower();
@@ -39,10 +39,10 @@ void poke_lower();
 [[gnu::cold]] void end_own_reduction();
 
 // comms/leaving.cpp: the request that makes or ends a communicator has finished.
-void comm_request_ended(Slot* comm);
+void comm_request_ended(CommSlot* comm);
 
 // comms/persistent_collectives.cpp
 void kept_collective_free(Request* request);
-int kept_collective_start(Slot* slot);
+int kept_collective_start(RequestSlot* slot);
 
 }  // namespace fermata::mpi

@@ -89,11 +89,11 @@ class BlockingCall : CoreUnlocked {
 /// The same around a blocking reduction, whose operation may be the application's.
 class ReducingCall {
  public:
-  [[gnu::always_inline]] explicit ReducingCall(const Slot* op) : told_(op) {}
+  [[gnu::always_inline]] explicit ReducingCall(const OpSlot* op) : told_(op) {}
 
  private:
   struct Told {
-    [[gnu::always_inline]] explicit Told(const Slot* op)
+    [[gnu::always_inline]] explicit Told(const OpSlot* op)
         : of_function(core_is_shared() && op->object) {
       if (FERMATA_UNLIKELY(of_function)) begin_own_reduction();
     }
@@ -106,8 +106,8 @@ class ReducingCall {
   const BlockingCall open_;
 };
 
-/// Where the clock of a communicator is: Slot::spare of a communicator's slot is its address.
-inline ClockEntry* clock_of(Slot* comm) { return reinterpret_cast<ClockEntry*>(comm->spare); }
+/// The clock of a communicator, or of that of a window or file.
+inline ClockEntry* clock_of(Slot* slot) { return slot->clock; }
 
 /// Counts one collective call on a clock before it is begun; with a checkpoint pending, decides
 /// whether this rank may begin it now. Preconditions: the gate is held.
@@ -117,15 +117,15 @@ inline void count_collective(ClockEntry* clock, bool all_have_come = false) {
   if (FERMATA_UNLIKELY(crossing().pending != 0)) enter_collective_pending(clock, all_have_come);
 }
 
-/// A LowerScope around one collective call on `comm`.
+/// A LowerScope around one collective call on a communicator, a window or a file.
 class CollectiveScope {
  public:
   /// `waits`: a member may have to wait in it for the others.
-  explicit CollectiveScope(Slot* comm, bool waits = true) {
+  explicit CollectiveScope(Slot* over, bool waits = true) {
     bool all_have_come = false;
     if (FERMATA_UNLIKELY(crossing().two_phase != 0) && waits)
-      all_have_come = wait_for_all_members(comm);
-    count_collective(clock_of(comm), all_have_come);
+      all_have_come = wait_for_all_members(over);
+    count_collective(clock_of(over), all_have_come);
   }
   CollectiveScope(const CollectiveScope&) = delete;
   CollectiveScope& operator=(const CollectiveScope&) = delete;

@@ -55,9 +55,9 @@ struct HandlesState {
   bool are_mapped;  // the arrays of slots, and the arena
   u32 high[kKindCount];  // slots used so far, from kFirstDynamic
   Slot* free_slot[kKindCount];
-  Slot* free_request;
+  RequestSlot* free_request;
   u32 live_requests;
-  Slot* null_request;  // what the application calls MPI_REQUEST_NULL
+  RequestSlot* null_request;  // what the application calls MPI_REQUEST_NULL
 };
 
 struct GateState {
@@ -73,10 +73,10 @@ struct P2pState {
   u64* sent;
   u64* received;
   u64 post_order;
-  Slot* completed;  // see RequestKind::kCompleted
+  RequestSlot* completed;  // see RequestKind::kCompleted
   SynchronousSend* synchronous;
   OwedReceipt* owed;
-  Slot* own_comm;   // of our own messages (own_tags.h): all ranks, no handle of the application
+  CommSlot* own_comm;  // of our own messages (own_tags.h): all ranks, no handle of the application
   i32 receipt_tag;  // the last one used
   i32 channel;      // likewise, of partitioned messages (partitioned.h)
   Partitioned* unintroduced;
@@ -98,7 +98,7 @@ struct ObjectsState {
   i32 keyvals_used, keyvals_room;
   UserCode* user_codes;
   i32 user_codes_used, user_codes_room;
-  Slot* thunk_ops[kThunks];
+  OpSlot* thunk_ops[kThunks];
 };
 
 struct CommsState {
@@ -107,7 +107,7 @@ struct CommsState {
   Comm* dead;    // freed while requests needed them
   u32 leaving;   // communicators of which Comm::leaving is true
   bool parent_known;
-  Slot* parent;  // the communicator with the processes that spawned this world, or null
+  CommSlot* parent;  // the communicator with the processes that spawned this world, or null
 };
 
 struct WindowsState {
@@ -118,7 +118,7 @@ struct WindowsState {
 
 struct FilesState {
   Datarep* datareps;       // of MPI_Register_datarep
-  Slot* null_errhandler;  // of MPI_FILE_NULL: what files yet to be opened get
+  ErrhandlerSlot* null_errhandler;  // of MPI_FILE_NULL: what files yet to be opened get
 };
 
 struct SafepointState {
@@ -170,15 +170,15 @@ struct UserApiState {
 
 // Values of this process's lower half, filled by lower_start().
 struct LowerValues {
-  u64 request_null;
-  u64 comm_null;
-  u64 byte;
-  u64 self;    // a private duplicate of MPI_COMM_SELF
-  u64 apart;   // the hint alloc_shared_noncontig
-  u64 bridge;  // a duplicate of MPI_COMM_WORLD, for the lower half's messages in group_calls.cpp
-  u64 everyone;  // while it is connected to processes outside the job: see lower_everyone(); else 0
+  RealRequest request_null;
+  RealComm comm_null;
+  RealDatatype byte;
+  RealComm self;    // a private duplicate of MPI_COMM_SELF
+  RealInfo apart;   // the hint alloc_shared_noncontig
+  RealComm bridge;  // a duplicate of MPI_COMM_WORLD, for the messages in group_calls.cpp
+  RealGroup everyone;  // while connected to processes outside the job: see lower_everyone()
   u64 doors;     // in this process: where the doors of the first rank of this host are
-  u64 door_window;
+  RealWin door_window;
 };
 
 // The one mutable global of the core.

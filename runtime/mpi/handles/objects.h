@@ -2,7 +2,7 @@
 // What lives behind the slots: for every kind of MPI object its state and its recipe, that is, what
 // is needed to make it again in another lower half. (Requests: requests.h, windows: window.h.)
 //
-// Invariant: nothing here holds a value of the lower half. Real handles live in Slot::real alone.
+// Invariant: nothing here holds a value of the lower half. Real handles live in slots alone.
 //            Checked of these where a restart has made them again (check_rebuilt).
 #pragma once
 
@@ -46,7 +46,7 @@ struct Errhandler {
 
 struct Comm {
   u64 id;  // the same number on every member, different from any other communicator's
-  Slot* slot;
+  CommSlot* slot;
   Comm* next;  // in the list of live communicators
   Comm* previous;
   i32* members;  // world rank of each peer (an intercommunicator's: of the remote group)
@@ -56,7 +56,7 @@ struct Comm {
   i32 size;         // of the local group
   i32 remote_size;  // of the remote group; -1: an intracommunicator
   i32* local_members;
-  Slot* errhandler;  // null: MPI_ERRORS_ARE_FATAL
+  ErrhandlerSlot* errhandler;  // null: MPI_ERRORS_ARE_FATAL
   Attribute* attributes;
   Topology* topology;
   char* name;
@@ -71,7 +71,7 @@ struct Comm {
   bool outside;  // some members belong to another job: connections.cpp
   Window* window;  // whose own communicator this is, or null
   OwnBuffer* buffer;  // of MPI_Comm_attach_buffer
-  Slot* info;         // its hints, or null (hints.h)
+  InfoSlot* info;     // its hints, or null (hints.h)
 };
 
 inline i32 peers_of(const Comm* comm) {
@@ -86,7 +86,7 @@ struct LargeArguments {
   i32 types_count;
   i64 counts_count;
   i64* counts;
-  Slot** types;
+  DatatypeSlot** types;
 };
 
 struct Type {
@@ -99,10 +99,10 @@ struct Type {
   i32 ints_count, aints_count, types_count;
   i32* ints;  // the three arrays are those of MPI_Type_get_contents
   i64* aints;
-  Slot** types;
+  DatatypeSlot** types;
   static constexpr i32 kFewInts = 4;
   i32 few_ints[kFewInts];  // where `ints` are, if they fit
-  Slot* only_type;         // where `types` are, if it is one
+  DatatypeSlot* only_type;  // where `types` are, if it is one
   u64* room;               // the block of `aints` and of `types`, if they are several
   i64 lower, extent;  // what the application may have read; see type_keep_extent()
   char* name;
@@ -126,18 +126,18 @@ struct Group {
 };
 
 struct File {
-  Slot* slot;
-  Slot* comm;
+  FileSlot* slot;
+  CommSlot* comm;
   char* name;
   i32 amode;
   bool uses_shared;  // the shared file pointer has been used
   bool split_open;   // between the two calls of a split collective
   i32 atomic;
-  Slot* info;
-  Slot* errhandler;  // null: MPI_ERRORS_RETURN
+  InfoSlot* info;
+  ErrhandlerSlot* errhandler;  // null: MPI_ERRORS_RETURN
   i64 view_at;       // the view; datarep null: none has been set
-  Slot* etype;
-  Slot* filetype;
+  DatatypeSlot* etype;
+  DatatypeSlot* filetype;
   char* datarep;
   i64 position, shared;  // file pointers, as of the last checkpoint
   CanonStatus split_status;
@@ -145,7 +145,7 @@ struct File {
 };
 
 struct Session {
-  Slot* errhandler;
+  ErrhandlerSlot* errhandler;
   i32 thread_level;
   OwnBuffer* buffer;
 };
@@ -158,14 +158,14 @@ struct Datarep {
 
 inline constexpr u32 kPredefinedCount = 0x400;
 
-inline Comm* comm_of(Slot* slot) { return static_cast<Comm*>(slot->object); }
-inline Type* type_of(Slot* slot) { return static_cast<Type*>(slot->object); }
+inline Comm* comm_of(CommSlot* slot) { return static_cast<Comm*>(slot->object); }
+inline Type* type_of(DatatypeSlot* slot) { return static_cast<Type*>(slot->object); }
 
-inline Group* group_of(Slot* slot) { return static_cast<Group*>(slot->object); }
-inline Window* window_of(Slot* slot) { return static_cast<Window*>(slot->object); }
-inline File* file_of(Slot* slot) { return static_cast<File*>(slot->object); }
+inline Group* group_of(GroupSlot* slot) { return static_cast<Group*>(slot->object); }
+inline Window* window_of(WinSlot* slot) { return static_cast<Window*>(slot->object); }
+inline File* file_of(FileSlot* slot) { return static_cast<File*>(slot->object); }
 
-inline Op* op_of(Slot* slot) { return static_cast<Op*>(slot->object); }
+inline Op* op_of(OpSlot* slot) { return static_cast<Op*>(slot->object); }
 
 /// True if `slot` is the predefined object with this canonical number (compare numbers, never
 /// addresses: a front end may have several slots for one object).

@@ -9,10 +9,10 @@
 
 namespace fermata::mpi {
 
-void type_unref(Slot* datatype) {
+void type_unref(DatatypeSlot* datatype) {
   Type* const type = type_of(datatype);
   if (!type || --type->refs > 0) return;
-  if (datatype->real && lower().Type_free) may_leak(lower().Type_free(&datatype->real));
+  if (datatype->real() && lower().Type_free) may_leak(lower().Type_free(&datatype->real()));
   for (i32 i = 0; i < type->types_count; i++) type_unref(type->types[i]);
   if (type->ints != type->few_ints) arena_free(type->ints);
   arena_free(type->room);
@@ -26,13 +26,13 @@ void type_unref(Slot* datatype) {
   slot_free(datatype);
 }
 
-bool is_user_errhandler(const Slot* slot) {
+bool is_user_errhandler(const ErrhandlerSlot* slot) {
   return slot && !(slot->flags & kSlotPredefined) && slot->index >= kFirstDynamic;
 }
-void errhandler_ref(Slot* slot) {
+void errhandler_ref(ErrhandlerSlot* slot) {
   if (is_user_errhandler(slot)) static_cast<Errhandler*>(slot->object)->refs++;
 }
-void errhandler_unref(Slot* slot) {
+void errhandler_unref(ErrhandlerSlot* slot) {
   if (!is_user_errhandler(slot)) return;
   Errhandler* const handler = static_cast<Errhandler*>(slot->object);
   if (--handler->refs > 0) return;
@@ -40,17 +40,17 @@ void errhandler_unref(Slot* slot) {
   slot_free(slot);
 }
 
-int op_end(Slot* slot) {
+int op_end(OpSlot* slot) {
   Op* const op = op_of(slot);
   FERMATA_CHECK(state().objects.thunk_ops[op->thunk] == slot, "an operation has its thunk");
-  const int error = lower().Op_free(&slot->real);
+  const int error = lower().Op_free(&slot->real());
   state().objects.thunk_ops[op->thunk] = nullptr;
   arena_free(op);
   slot_free(slot);
   return error;
 }
 
-void op_unref(Slot* slot) {
+void op_unref(OpSlot* slot) {
   Op* const op = op_of(slot);
   if (op && --op->users == 0 && op->freed) may_leak(op_end(slot));
 }

@@ -8,19 +8,20 @@
 
 namespace fermata::mpi {
 
-void type_unref(Slot* datatype);
-bool is_user_errhandler(const Slot* slot);
-void errhandler_ref(Slot* slot);
-void errhandler_unref(Slot* slot);
-int op_end(Slot* slot);
+void type_unref(DatatypeSlot* datatype);
+bool is_user_errhandler(const ErrhandlerSlot* slot);
+void errhandler_ref(ErrhandlerSlot* slot);
+void errhandler_unref(ErrhandlerSlot* slot);
+int op_end(OpSlot* slot);
 
-inline void op_ref(Slot* slot) {
+inline void op_ref(OpSlot* slot) {
   if (Op* const op = op_of(slot)) op->users++;
 }
 
-void op_unref(Slot* slot);
+void op_unref(OpSlot* slot);
 
-[[gnu::always_inline]] inline bool type_ref(Slot* datatype) {  // false: predefined, not counted
+/// False: predefined, not counted.
+[[gnu::always_inline]] inline bool type_ref(DatatypeSlot* datatype) {
   Type* const type = type_of(datatype);
   if (FERMATA_UNLIKELY(type != nullptr)) type->refs++;
   return type != nullptr;

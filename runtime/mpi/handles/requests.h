@@ -9,19 +9,30 @@
 
 namespace fermata::mpi {
 
+struct Generalized;
+struct KeptCollective;
+
 enum class RequestKind : u8 {
   kSend, kRecv, kCollective, kOther, kGeneralized,
   // Not given back when they complete:
   kPersistentSend, kPersistentRecv, kPersistentCollective, kPartitioned,
   kCompleted,  // P2pState::completed, which all sends share that were complete when they were begun
 };
-enum class SendMode : u8 {
-  kStandard, kBuffered, kSynchronous, kReady,
-  kMatched,  // of a receive: its message was held, and its real request is that of MPI_Imrecv; a
-             // persistent one's own is in Slot::spare meanwhile
+enum class SendMode : u8 { kStandard, kBuffered, kSynchronous, kReady };
+enum class ReceiveMode : u8 {
+  kPosted,
+  kHeld,  // its message was held, and its real request is that of MPI_Imrecv; a persistent one's
+          // own is in Slot::own meanwhile
+};
+// Who sees to a request that has finished.
+enum class Holder : u8 {
+  kProgram,  // has its handle, and will ask
+  kThread,   // a thread waits for it in the lower half, with the core lock released
+  kNobody,   // the program has freed it (MPI_Request_free), or never had it: whoever finds it
+             // finished releases it
 };
 enum class RequestState : u8 {
-  kActive,    // Slot::real is a real request in progress
+  kActive,    // its slot's real() is a real request in progress
   kDone,      // finished in the core state; `status` and `error` wait for the application
   kInactive,  // persistent and not started
   kPending,   // generalized: the application has yet to complete it; a synchronous send: its
@@ -32,28 +43,31 @@ enum class RequestState : u8 {
 struct Request {
   RequestKind kind;
   RequestState state;
-  SendMode mode;
-  bool forgotten;  // the application called MPI_Request_free
-  bool cancelled;  // the application called MPI_Cancel; the status tells whether that worked
+  SendMode mode;             // of a send
+  ReceiveMode receive_mode;  // of a receive
+  Holder holder;
   bool wants_status;  // the core state needs it: who sent the message, or whether it was cancelled
   bool owns;  // counted references: `datatype`, the operation, `kept_until_done`, SynchronousSend
-  bool polled;        // tested in vain during a checkpoint
-  bool in_lower;      // its thread waits for it in the lower half, with the core lock released
+  bool polled;  // tested in vain during a checkpoint
   i32 error;  // of a finished request
   i32 count;
   i32 peer;
   i32 tag;
   i32 receiver;       // world rank a send is for; -1: nobody
   void* buffer;
-  Slot* datatype;
+  DatatypeSlot* datatype;
   Slot* object;  // of a non-blocking reduction: the application's operation, or null; of a
                  // duplication or the end of a communicator: that one; where there is no
                  // `comm`: the window or file, or null
-  Slot* comm;
+  CommSlot* comm;
   u64 order;  // posted as the n-th; receives are re-posted in this order
-  void* kept_until_done;  // arena memory of a collective, a Generalized, a KeptCollective,
-                          // a Partitioned
-  CanonStatus status;     // of a finished request
+  union {  // by kind
+    void* kept_until_done;  // arena memory of a collective, or of a send of its own packed bytes
+    Generalized* generalized;
+    KeptCollective* kept_collective;  // of a persistent one
+    Partitioned* partitioned;
+  };
+  CanonStatus status;  // of a finished request
 };
 
 /// Begins the life of a request: sets all that is not recipe or outcome, with one store.
@@ -62,8 +76,8 @@ struct Request {
   request->kind = kind;
   request->state = state;
   request->mode = SendMode::kStandard;
-  request->forgotten = false;
-  request->cancelled = false;
+  request->receive_mode = ReceiveMode::kPosted;
+  request->holder = Holder::kProgram;
   request->wants_status = false;
   request->owns = false;
   request->polled = false;
@@ -98,6 +112,6 @@ inline bool needs_comm(const Request* request) {
          (is_receive(request) && request->state == RequestState::kActive);
 }
 
-inline Request* request_of(Slot* slot) { return static_cast<Request*>(slot->object); }
+inline Request* request_of(RequestSlot* slot) { return static_cast<Request*>(slot->object); }
 
 }  // namespace fermata::mpi

@@ -12,24 +12,56 @@
 // at kFirstDynamic. Slots never move.
 #pragma once
 
+#include "halves/handles.gen.h"
 #include "halves/layout.h"
+
+namespace fermata {
+struct ClockEntry;
+}
 
 namespace fermata::mpi {
 
-enum Kind : u16 {
-  kComm, kDatatype, kRequest, kOp, kGroup, kInfo, kWin, kFile, kErrhandler, kSession, kMessage,
-  kKindCount,
-};
-
-struct Slot {
-  u64 real;      // what the back end understands; 0 = none in this lower half
+struct Slot {  // of any kind
+  u64 any_real;  // the real handle, see SlotOf; 0 = none in this lower half
   u32 index;     // of this slot in its kind's array (Open MPI's exported objects: canonical number)
   u16 kind;
   u16 flags;     // kSlot* below
   void* object;  // recipe and state in the front end's arena; null for most predefined objects
-  u64 spare;
+  union {  // by kind; 0 where it says nothing
+    u64 type_size;      // of a datatype: its size in bytes
+    ClockEntry* clock;  // of a communicator; of a window or file: that of its communicator
+    u64 near_base;      // of Window::counters (rma/near_windows.h)
+    RealRequest own;    // of a persistent receive: its real request, while its message is held
+    Slot* next_free;    // of a slot on a free list
+  };
 };
 static_assert(sizeof(Slot) == 32);
+
+/// A slot of one kind, so that the compiler tells a communicator from a datatype.
+template <Kind its_kind>
+struct SlotOf : Slot {
+  Real<its_kind>& real() { return reinterpret_cast<Real<its_kind>&>(any_real); }
+  const Real<its_kind>& real() const { return reinterpret_cast<const Real<its_kind>&>(any_real); }
+};
+static_assert(sizeof(SlotOf<kComm>) == sizeof(Slot));
+
+using CommSlot = SlotOf<kComm>;
+using DatatypeSlot = SlotOf<kDatatype>;
+using RequestSlot = SlotOf<kRequest>;
+using OpSlot = SlotOf<kOp>;
+using GroupSlot = SlotOf<kGroup>;
+using InfoSlot = SlotOf<kInfo>;
+using WinSlot = SlotOf<kWin>;
+using FileSlot = SlotOf<kFile>;
+using ErrhandlerSlot = SlotOf<kErrhandler>;
+using SessionSlot = SlotOf<kSession>;
+using MessageSlot = SlotOf<kMessage>;
+
+/// A slot that is known to be of this kind, by where it comes from or by Slot::kind.
+template <Kind kind>
+constexpr SlotOf<kind>* slot_as(Slot* slot) {
+  return static_cast<SlotOf<kind>*>(slot);
+}
 
 static_assert(kSlots + kSlotsBytesPerKind * kKindCount <= kMpiArena);
 
@@ -44,6 +76,10 @@ inline Slot* slots(Kind kind) {
   return reinterpret_cast<Slot*>(kSlots + u64(kind) * kSlotsBytesPerKind);
 }
 inline Slot* slot_at(Kind kind, u32 index) { return slots(kind) + index; }
+template <Kind kind>
+SlotOf<kind>* slot_at(u32 index) {
+  return slot_as<kind>(slot_at(kind, index));
+}
 
 /// True for a handle that the application has kept of what it has freed.
 inline bool is_freed(const Slot* slot) {

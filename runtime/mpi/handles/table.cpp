@@ -25,7 +25,7 @@ void map_tables() {
     core.handles.high[kind] = kFirstDynamic;
   }
   core.gate.unused_clock = arena_new<ClockEntry>();
-  core.handles.null_request = front::predefined(kRequest, kRequestNull);
+  core.handles.null_request = front::predefined<kRequest>(kRequestNull);
 }
 
 Slot* slot_new(Kind kind, void* object) {
@@ -33,7 +33,7 @@ Slot* slot_new(Kind kind, void* object) {
   Core& core = state();
   Slot* slot = core.handles.free_slot[kind];
   if (slot) {
-    core.handles.free_slot[kind] = reinterpret_cast<Slot*>(slot->spare);
+    core.handles.free_slot[kind] = slot->next_free;
   } else {
     if (core.handles.high[kind] > kMaxIndex) fatal("too many MPI objects of one kind are alive");
     slot = slot_at(kind, core.handles.high[kind]);
@@ -42,17 +42,17 @@ Slot* slot_new(Kind kind, void* object) {
   }
   slot->flags = kSlotLive;
   slot->object = object;
-  slot->real = 0;
-  slot->spare = 0;
+  slot->any_real = 0;
+  slot->type_size = 0;
   return slot;
 }
 
 void slot_free(Slot* slot) {
   Core& core = state();
   slot->flags = 0;
-  slot->real = 0;
+  slot->any_real = 0;
   slot->object = nullptr;
-  slot->spare = reinterpret_cast<u64>(core.handles.free_slot[slot->kind]);
+  slot->next_free = core.handles.free_slot[slot->kind];
   core.handles.free_slot[slot->kind] = slot;
 }
 
@@ -68,31 +68,31 @@ void check_tables() {
       FERMATA_CHECK(!is_live || slot->object || kind == kWin, "a live slot holds an object");
     }
     const Slot* next = kind == kRequest ? handles.free_request : handles.free_slot[kind];
-    for (; next && free; free--) next = reinterpret_cast<const Slot*>(next->spare);
+    for (; next && free; free--) next = next->next_free;
     FERMATA_CHECK(!next && !free, "a slot that is not live is on the free list of its kind");
     FERMATA_CHECK(kind != kRequest || live == handles.live_requests, "live requests are counted");
   }
 }
 
-Slot* request_slot_first_use() {
-  Slot* const slot = slot_new(kRequest, nullptr);
+RequestSlot* request_slot_first_use() {
+  RequestSlot* const slot = slot_new<kRequest>(nullptr);
   slot->object = arena_new<Request>();
   return slot;
 }
 
-void set_predefined(Kind kind, u32 canonical, void* object, u64 spare) {
+void set_predefined(Kind kind, u32 canonical, void* object, ClockEntry* clock) {
   struct Given {
     Kind kind;
     u32 canonical;
     void* object;
-    u64 spare;
-  } wanted{kind, canonical, object, spare};
+    ClockEntry* clock;
+  } wanted{kind, canonical, object, clock};
   front::for_each_predefined(
       [](Slot* slot, Kind slot_kind, u32 number, void* context) {
         const Given* const w = static_cast<const Given*>(context);
         if (slot_kind != w->kind || number != w->canonical) return;
         slot->object = w->object;
-        slot->spare = w->spare;
+        slot->clock = w->clock;
       },
       &wanted);
 }

@@ -43,9 +43,9 @@ struct Peers {
 };
 
 struct Window {
-  Slot* slot;
-  Slot* counters;  // slot of the second lower window: near_windows.h, epochs.h
-  Slot* comm;
+  WinSlot* slot;
+  WinSlot* counters;  // slot of the second lower window: near_windows.h, epochs.h
+  CommSlot* comm;
   i32 flavor;  // canonical
   i32 disp_unit;
   i32 ranks;   // members
@@ -54,8 +54,8 @@ struct Window {
   WindowMember* members;  // by rank in the window
   AttachedMemory* attached;
   SharedBlock* shared;
-  Slot* errhandler;
-  Slot* info;
+  ErrhandlerSlot* errhandler;
+  InfoSlot* info;
   Attribute* attributes;
   char* name;
   i32 app_flavor, app_model;  // as the application's ABI spells them: attribute values

@@ -25,7 +25,7 @@ namespace fermata::mpi {
 namespace {
 
 /// Copies what a real info object says into one of the application's.
-int info_take(u64 real, Slot* info) {
+int info_take(RealInfo real, InfoSlot* info) {
   int keys = 0;
   const int error = lower().Info_get_nkeys(real, &keys);
   for (int n = 0; n < keys && !error; n++) {
@@ -52,21 +52,21 @@ void file_forget(File* file) {
 
 bool files_note_positions() {
   int error = kSuccess;
-  for_each_live(kFile, [&](Slot* slot) {
+  for_each_live<kFile>([&](FileSlot* slot) {
     File* const file = file_of(slot);
-    FERMATA_CHECK(slot->spare == file->comm->spare,
+    FERMATA_CHECK(slot->clock == file->comm->clock,
                   "a file is counted on the clock of its communicator");
     if (file->amode & abi::kModeSequential) return;
-    if (!error) error = lower().File_get_position(slot->real, &file->position);
+    if (!error) error = lower().File_get_position(slot->real(), &file->position);
     if (!error && file->uses_shared)
-      error = lower().File_get_position_shared(slot->real, &file->shared);
+      error = lower().File_get_position_shared(slot->real(), &file->shared);
   });
   return error == kSuccess;
 }
 
 const char* reason_not_to_save_files() {
   const char* reason = nullptr;
-  for_each_live(kFile, [&](Slot* slot) {
+  for_each_live<kFile>([&](FileSlot* slot) {
     if (file_of(slot)->amode & abi::kModeSequential)
       reason = "a file is open with MPI_MODE_SEQUENTIAL, whose position cannot be restored";
   });
@@ -75,21 +75,21 @@ const char* reason_not_to_save_files() {
 
 int file_seek_shared(File* file) {
   i64 own = file->uses_shared ? file->shared : -1, all = -1;
-  const int error = lower().Allreduce(&own, &all, 1, slot_at(kDatatype, abi::kInt64T)->real,
-                                      slot_at(kOp, abi::kMax)->real, file->comm->real);
+  const int error = lower().Allreduce(&own, &all, 1, slot_at<kDatatype>(abi::kInt64T)->real(),
+                                      slot_at<kOp>(abi::kMax)->real(), file->comm->real());
   if (error || all < 0) return error;
   file->uses_shared = true;
-  return lower().File_seek_shared(file->slot->real, all, abi::kSeekSet);
+  return lower().File_seek_shared(file->slot->real(), all, abi::kSeekSet);
 }
 
 int file_reopen(File* file) {
   const MpiCalls& mpi = lower();
-  u64* const real = &file->slot->real;
+  RealFile* const real = &file->slot->real();
   const LowerInfo hints(file->info);
   const int amode = file->amode & ~(abi::kModeCreate | abi::kModeExcl);
-  int error = mpi.File_open(file->comm->real, file->name, amode, hints.real(), real);
+  int error = mpi.File_open(file->comm->real(), file->name, amode, hints.real(), real);
   if (!error && file->datarep)
-    error = mpi.File_set_view(*real, file->view_at, file->etype->real, file->filetype->real,
+    error = mpi.File_set_view(*real, file->view_at, file->etype->real(), file->filetype->real(),
                               file->datarep, hints.real());
   if (!error) error = mpi.File_seek(*real, file->position, abi::kSeekSet);
   if (!error && !(file->amode & abi::kModeSequential)) error = file_seek_shared(file);
@@ -101,14 +101,14 @@ int file_reopen(File* file) {
 
 namespace fermata::mpi::core {
 
-int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
-  return with_own_comm(comm, [&](Slot* made) {
-    u64 real = 0;
+int File_open(CommSlot* comm, const char* name, int amode, InfoSlot* info, FileSlot** fh) {
+  return with_own_comm(comm, [&](CommSlot* made) {
+    RealFile real{};
     const LowerInfo hints(info);
     int error;
     {
       const BlockingCall open;
-      error = lower().File_open(made->real, name, amode, hints.real(), &real);
+      error = lower().File_open(made->real(), name, amode, hints.real(), &real);
     }
     error = members_agree(made, error);
     if (error) {
@@ -120,9 +120,9 @@ int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
     file->name = text_copy(name);
     file->amode = amode;
     file->uses_shared = amode & abi::kModeAppend;  // it stands at the end that there is now
-    file->slot = slot_new(kFile, file);
-    file->slot->real = real;
-    file->slot->spare = made->spare;
+    file->slot = slot_new<kFile>(file);
+    file->slot->real() = real;
+    file->slot->clock = made->clock;
     if (is_info(info)) (void)Info_dup(info, &file->info);
     if (state().io.null_errhandler) errhandler_ref(state().io.null_errhandler);
     file->errhandler = state().io.null_errhandler;
@@ -131,31 +131,32 @@ int File_open(Slot* comm, const char* name, int amode, Slot* info, Slot** fh) {
   });
 }
 
-int File_close(Slot** fh) {
+int File_close(FileSlot** fh) {
   File* const file = file_of(*fh);
   if (!file) return kErrFile;
-  Slot* comm = file->comm;
+  CommSlot* comm = file->comm;
   {
     CollectiveScope scope(*fh);
     int error;
     {
       const BlockingCall open;
-      error = lower().File_close(&file->slot->real);
+      error = lower().File_close(&file->slot->real());
     }
     if (error) return error;
     if (file->info) (void)Info_free(&file->info);
     file_forget(file);
-    *fh = null_of(kFile);
+    *fh = null_of<kFile>();
   }
   return own_comm_free(comm);
 }
 
-int File_delete(const char* name, Slot*) {
+int File_delete(const char* name, InfoSlot*) {
   LowerScope scope;
   return lower().File_delete(name, no_info());
 }
 
-int File_set_view(Slot* fh, i64 at, Slot* etype, Slot* filetype, const char* datarep, Slot* info) {
+int File_set_view(FileSlot* fh, i64 at, DatatypeSlot* etype, DatatypeSlot* filetype,
+                  const char* datarep, InfoSlot* info) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
@@ -163,7 +164,7 @@ int File_set_view(Slot* fh, i64 at, Slot* etype, Slot* filetype, const char* dat
   int error;
   {
     const BlockingCall open;
-    error = lower().File_set_view(fh->real, at, etype->real, filetype->real, datarep,
+    error = lower().File_set_view(fh->real(), at, etype->real(), filetype->real(), datarep,
                                   hints.real());
   }
   if (error) return error;
@@ -178,40 +179,41 @@ int File_set_view(Slot* fh, i64 at, Slot* etype, Slot* filetype, const char* dat
   file->datarep = text_copy(datarep);
   return kSuccess;
 }
-int File_get_view(Slot* fh, i64* at, Slot** etype, Slot** filetype, char* datarep) {
+int File_get_view(FileSlot* fh, i64* at, DatatypeSlot** etype, DatatypeSlot** filetype,
+                  char* datarep) {
   LowerScope scope;
   const File* const file = file_of(fh);
   if (!file) return kErrFile;
   *at = file->view_at;
-  *etype = file->etype ? file->etype : front::predefined(kDatatype, kByte);
-  *filetype = file->filetype ? file->filetype : front::predefined(kDatatype, kByte);
+  *etype = file->etype ? file->etype : front::predefined<kDatatype>(kByte);
+  *filetype = file->filetype ? file->filetype : front::predefined<kDatatype>(kByte);
   type_hand_out(*etype);
   type_hand_out(*filetype);
   copy_truncated(datarep, file->datarep ? file->datarep : "native", kMaxDatarepString - 1);
   return kSuccess;
 }
 
-int File_get_amode(Slot* fh, int* amode) {
+int File_get_amode(FileSlot* fh, int* amode) {
   const File* const file = file_of(fh);
   if (!file) return kErrFile;
   *amode = file->amode;
   return kSuccess;
 }
-int File_get_group(Slot* fh, Slot** group) {
+int File_get_group(FileSlot* fh, GroupSlot** group) {
   const File* const file = file_of(fh);
   return file ? Comm_group(file->comm, group) : int(kErrFile);
 }
-int File_set_atomicity(Slot* fh, int flag) {
+int File_set_atomicity(FileSlot* fh, int flag) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
   const BlockingCall open;
-  const int error = lower().File_set_atomicity(fh->real, flag);
+  const int error = lower().File_set_atomicity(fh->real(), flag);
   if (!error) file->atomic = flag;
   return error;
 }
 
-int File_set_info(Slot* fh, Slot* info) {
+int File_set_info(FileSlot* fh, InfoSlot* info) {
   File* const file = file_of(fh);
   if (!file) return kErrFile;
   CollectiveScope scope(fh);
@@ -219,7 +221,7 @@ int File_set_info(Slot* fh, Slot* info) {
   int error;
   {
     const BlockingCall open;
-    error = lower().File_set_info(fh->real, hints.real());
+    error = lower().File_set_info(fh->real(), hints.real());
   }
   if (error) return error;
   if (!is_info(info) || !info_of(info)) return kSuccess;
@@ -229,11 +231,11 @@ int File_set_info(Slot* fh, Slot* info) {
   return kSuccess;
 }
 /// What the lower half says is in force; a program reads values that depend on the MPI here anyway.
-int File_get_info(Slot* fh, Slot** info) {
+int File_get_info(FileSlot* fh, InfoSlot** info) {
   LowerScope scope;
   if (!file_of(fh)) return kErrFile;
-  u64 real = 0;
-  int error = lower().File_get_info(fh->real, &real);
+  RealInfo real{};
+  int error = lower().File_get_info(fh->real(), &real);
   if (!error) error = Info_create(info);
   if (error) return error;
   error = info_take(real, *info);
@@ -241,7 +243,7 @@ int File_get_info(Slot* fh, Slot** info) {
   return error;
 }
 
-int File_create_errhandler(void* fn, Slot** errhandler) {
+int File_create_errhandler(void* fn, ErrhandlerSlot** errhandler) {
   return errhandler_new(kFile, fn, errhandler);
 }
 // A representation without conversion functions is a name, which no real MPI takes for a view: they
@@ -267,16 +269,16 @@ int Register_datarep_c(const char* name, void* read_fn, void* write_fn, void* ex
 }
 
 // MPI_FILE_NULL stands for files that are yet to be opened.
-int File_set_errhandler(Slot* fh, Slot* errhandler) {
+int File_set_errhandler(FileSlot* fh, ErrhandlerSlot* errhandler) {
   File* const file = file_of(fh);
   return set_errhandler(file ? &file->errhandler : &state().io.null_errhandler, errhandler);
 }
-int File_get_errhandler(Slot* fh, Slot** errhandler) {
+int File_get_errhandler(FileSlot* fh, ErrhandlerSlot** errhandler) {
   const File* const file = file_of(fh);
   return get_errhandler(file ? file->errhandler : state().io.null_errhandler, kErrorsReturn,
                         errhandler);
 }
-int File_call_errhandler(Slot* fh, int errorcode) {
+int File_call_errhandler(FileSlot* fh, int errorcode) {
   (void)raise(fh, errorcode, "MPI_File_call_errhandler");
   return kSuccess;
 }

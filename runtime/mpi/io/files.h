@@ -8,7 +8,7 @@
 //
 // Like a window, a file has a communicator of its own: its group, its id, its collective clock.
 //
-// Invariant: Slot::spare of a file's slot is the clock of its communicator. Checked where ranks
+// Invariant: Slot::clock of a file's slot is the clock of its communicator. Checked where ranks
 //            drain (files_note_positions).
 // Invariant: the view's datatypes are referenced as long as it is set. Not checked: a program that
 //            frees one twice would be blamed on us.

@@ -13,15 +13,15 @@ int Abi_get_version(int* abi_major, int* abi_minor) {
   return kSuccess;
 }
 
-int Abi_get_info(Slot** info) {
+int Abi_get_info(InfoSlot** info) {
   if (const int error = Info_create(info)) return error;
   constexpr const char* kKeys[] = {"mpi_aint_size", "mpi_count_size", "mpi_offset_size"};
   for (const char* key : kKeys) (void)Info_set(*info, key, "8");
   return kSuccess;
 }
 
-int Abi_get_fortran_info(Slot** info) {
-  *info = null_of(kInfo);
+int Abi_get_fortran_info(InfoSlot** info) {
+  *info = null_of<kInfo>();
   return kSuccess;
 }
 

@@ -17,12 +17,12 @@ namespace {
 constexpr i32 kFirstKeyval = 0x1000;
 
 /// What the program has given a predefined type, which has no Type; null: nothing yet.
-NamedTypeAttributes* named_type_find(const Slot* datatype) {
+NamedTypeAttributes* named_type_find(const DatatypeSlot* datatype) {
   NamedTypeAttributes* n = state().objects.named_type_attributes;
   while (n && n->canonical != datatype->index) n = n->next;
   return n;
 }
-NamedTypeAttributes* named_type(const Slot* datatype) {
+NamedTypeAttributes* named_type(const DatatypeSlot* datatype) {
   if (NamedTypeAttributes* const known = named_type_find(datatype)) return known;
   LowerScope scope;
   NamedTypeAttributes* const n = arena_new<NamedTypeAttributes>();
@@ -148,7 +148,7 @@ void load_predefined_attributes() {
     int* value = nullptr;
     int flag = 0;
     const int error =
-        lower().Comm_get_attr(slot_at(kComm, kCommWorld)->real, number, &value, &flag);
+        lower().Comm_get_attr(slot_at<kComm>(kCommWorld)->real(), number, &value, &flag);
     core.objects.predefined_attribute_set[i] = !error && flag && value;
     if (core.objects.predefined_attribute_set[i]) core.objects.predefined_attributes[i] = *value;
   }
@@ -171,7 +171,7 @@ int attribute_get(Kind kind, Attribute* list, i32 number, void* value, int* flag
   return kSuccess;
 }
 
-Attribute** type_attributes(Slot* datatype) {
+Attribute** type_attributes(DatatypeSlot* datatype) {
   if (Type* const type = type_of(datatype)) return &type->attributes;
   return &named_type(datatype)->list;
 }
@@ -189,7 +189,7 @@ int Type_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_
 }
 int Type_free_keyval(int* number) { return keyval_free(kDatatype, number); }
 
-int Comm_get_attr(Slot* comm, int number, void* value, int* flag) {
+int Comm_get_attr(CommSlot* comm, int number, void* value, int* flag) {
   Comm* const c = comm_of(comm);
   if (!c) return kErrComm;
   const i32 predefined = number - kTagUb;
@@ -200,26 +200,26 @@ int Comm_get_attr(Slot* comm, int number, void* value, int* flag) {
   }
   return attribute_get(kComm, c->attributes, number, value, flag);
 }
-int Comm_set_attr(Slot* comm, int number, void* value) {
+int Comm_set_attr(CommSlot* comm, int number, void* value) {
   Comm* const c = comm_of(comm);
   return c ? attribute_set(kComm, comm, &c->attributes, number, {value, 0}) : kErrComm;
 }
-int Comm_delete_attr(Slot* comm, int number) {
+int Comm_delete_attr(CommSlot* comm, int number) {
   Comm* const c = comm_of(comm);
   return c ? attribute_remove(kComm, comm, &c->attributes, number) : kErrComm;
 }
 
-int Type_get_attr(Slot* datatype, int number, void* value, int* flag) {
+int Type_get_attr(DatatypeSlot* datatype, int number, void* value, int* flag) {
   return attribute_get(kDatatype, *type_attributes(datatype), number, value, flag);
 }
-int Type_set_attr(Slot* datatype, int number, void* value) {
+int Type_set_attr(DatatypeSlot* datatype, int number, void* value) {
   return attribute_set(kDatatype, datatype, type_attributes(datatype), number, {value, 0});
 }
-int Type_delete_attr(Slot* datatype, int number) {
+int Type_delete_attr(DatatypeSlot* datatype, int number) {
   return attribute_remove(kDatatype, datatype, type_attributes(datatype), number);
 }
 
-int Type_set_name(Slot* datatype, const char* name) {
+int Type_set_name(DatatypeSlot* datatype, const char* name) {
   LowerScope scope;
   Type* const type = type_of(datatype);
   char** const held = type ? &type->name : &named_type(datatype)->name;
@@ -228,7 +228,7 @@ int Type_set_name(Slot* datatype, const char* name) {
   return kSuccess;
 }
 
-int Type_get_name(Slot* datatype, char* name, int* length) {
+int Type_get_name(DatatypeSlot* datatype, char* name, int* length) {
   LowerScope scope;
   const Type* const type = type_of(datatype);
   const NamedTypeAttributes* const named = type ? nullptr : named_type_find(datatype);
@@ -236,7 +236,7 @@ int Type_get_name(Slot* datatype, char* name, int* length) {
   // A predefined handle without a number is one of a newer release of this MPI.
   if (!text && is_marker(datatype)) text = datatype->index == kLb ? "MPI_LB" : "MPI_UB";
   if (!type && !text && datatype->index)
-    return lower().Type_get_name(datatype->real, name, length);
+    return lower().Type_get_name(datatype->real(), name, length);
   if (!text) text = "";
   u64 n = text_length(text);
   if (n > kMaxObjectName - 1) n = kMaxObjectName - 1;
@@ -246,7 +246,7 @@ int Type_get_name(Slot* datatype, char* name, int* length) {
   return kSuccess;
 }
 
-int Type_dup(Slot* oldtype, Slot** newtype) {
+int Type_dup(DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   const int error = type_new(kCombinerDup, IntList(0), nullptr, 0, &oldtype, 1,
                              size_of_items(1, oldtype), newtype);
   if (error) return error;
@@ -255,7 +255,7 @@ int Type_dup(Slot* oldtype, Slot** newtype) {
   if (!code) return kSuccess;
   LowerScope scope;
   type_unref(*newtype);
-  *newtype = null_of(kDatatype);
+  *newtype = null_of<kDatatype>();
   return code;
 }
 

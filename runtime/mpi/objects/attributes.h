@@ -47,6 +47,6 @@ void load_predefined_attributes();
 /// An attribute as C sees it.
 int attribute_get(Kind kind, Attribute* list, i32 number, void* value, int* flag);
 
-Attribute** type_attributes(Slot* datatype);
+Attribute** type_attributes(DatatypeSlot* datatype);
 
 }  // namespace fermata::mpi

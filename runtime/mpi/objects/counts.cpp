@@ -24,9 +24,9 @@ i64 first_of_pair(u32 canonical) {
 
 /// Counts the basic elements in the first `*bytes` bytes of `copies` packed items of a type, and
 /// takes what was used from *bytes. *partial: a basic element was cut in two.
-i64 count_elements(Slot* datatype, i64 copies, i64* bytes, bool* partial) {
+i64 count_elements(DatatypeSlot* datatype, i64 copies, i64* bytes, bool* partial) {
   i64 total = 0;
-  const i64 size = i64(datatype->spare);
+  const i64 size = i64(datatype->type_size);
   const Type* const type = type_of(datatype);
   if (size <= 0) return 0;
   if (!type || type->types_count == 0) {
@@ -49,7 +49,7 @@ i64 count_elements(Slot* datatype, i64 copies, i64* bytes, bool* partial) {
       for (i32 i = 0; i < type->types_count; i++)
         in_one += count_elements(type->types[i], n[1 + i], bytes, partial);
     } else {
-      const i64 child = i64(type->types[0]->spare);
+      const i64 child = i64(type->types[0]->type_size);
       in_one = count_elements(type->types[0], child ? size / child : 0, bytes, partial);
     }
     total += in_one;
@@ -64,8 +64,8 @@ i64 count_elements(Slot* datatype, i64 copies, i64* bytes, bool* partial) {
 
 /// The bytes of the first `*elements` basic elements in `copies` items of a type; takes what was
 /// used from *elements.
-i64 bytes_of_elements(Slot* datatype, i64 copies, i64* elements) {
-  const i64 size = i64(datatype->spare);
+i64 bytes_of_elements(DatatypeSlot* datatype, i64 copies, i64* elements) {
+  const i64 size = i64(datatype->type_size);
   const Type* const type = type_of(datatype);
   i64 bytes = 0;
   if (size <= 0) return 0;
@@ -84,7 +84,7 @@ i64 bytes_of_elements(Slot* datatype, i64 copies, i64* elements) {
       for (i32 i = 0; i < type->types_count; i++)
         one += bytes_of_elements(type->types[i], type->ints[1 + i], elements);
     } else {
-      const i64 child = i64(type->types[0]->spare);
+      const i64 child = i64(type->types[0]->type_size);
       one = bytes_of_elements(type->types[0], child ? size / child : 0, elements);
     }
     bytes += one;
@@ -101,11 +101,11 @@ i64 bytes_of_elements(Slot* datatype, i64 copies, i64* elements) {
 
 constexpr i64 kAnyCopies = ~u64(0) >> 1;
 
-i64 basic_elements(const CanonStatus* status, Slot* datatype) {
+i64 basic_elements(const CanonStatus* status, DatatypeSlot* datatype) {
   i64 bytes = i64(status->bytes());
   bool partial = false;
   if (bytes == 0) return 0;
-  if (datatype->spare == 0) return kUndefined;
+  if (datatype->type_size == 0) return kUndefined;
   const i64 total = count_elements(datatype, kAnyCopies, &bytes, &partial);
   return partial ? kUndefined : total;
 }
@@ -116,35 +116,35 @@ i64 basic_elements(const CanonStatus* status, Slot* datatype) {
 namespace fermata::mpi::core {
 
 /// Known without the lower half; a type that this lower half lacks has size 0, as in Open MPI.
-int Type_size_x(Slot* datatype, i64* size) {
+int Type_size_x(DatatypeSlot* datatype, i64* size) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
-  *size = i64(datatype->spare);
+  *size = i64(datatype->type_size);
   return kSuccess;
 }
-int Type_size(Slot* datatype, int* size) {
+int Type_size(DatatypeSlot* datatype, int* size) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
-  const i64 bytes = i64(datatype->spare);
+  const i64 bytes = i64(datatype->type_size);
   *size = bytes == int(bytes) ? int(bytes) : kUndefined;
   return kSuccess;
 }
 
-int Get_elements(const CanonStatus* status, Slot* datatype, int* count) {
+int Get_elements(const CanonStatus* status, DatatypeSlot* datatype, int* count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   const i64 elements = basic_elements(status, datatype);
   *count = elements == int(elements) ? int(elements) : kUndefined;
   return kSuccess;
 }
-int Get_elements_x(const CanonStatus* status, Slot* datatype, i64* count) {
+int Get_elements_x(const CanonStatus* status, DatatypeSlot* datatype, i64* count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   *count = basic_elements(status, datatype);
   return kSuccess;
 }
-int Status_set_elements_x(CanonStatus* status, Slot* datatype, i64 count) {
+int Status_set_elements_x(CanonStatus* status, DatatypeSlot* datatype, i64 count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   status->set_bytes(u64(bytes_of_elements(datatype, kAnyCopies, &count)));
   return kSuccess;
 }
-int Status_set_elements(CanonStatus* status, Slot* datatype, int count) {
+int Status_set_elements(CanonStatus* status, DatatypeSlot* datatype, int count) {
   return Status_set_elements_x(status, datatype, count);
 }
 

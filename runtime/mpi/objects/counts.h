@@ -10,8 +10,8 @@
 namespace fermata::mpi {
 
 /// How many items of the type it holds, or MPI_UNDEFINED.
-inline i64 whole_items(const CanonStatus* status, Slot* datatype) {
-  const u64 size = datatype->spare;
+inline i64 whole_items(const CanonStatus* status, DatatypeSlot* datatype) {
+  const u64 size = datatype->type_size;
   const u64 bytes = status->bytes();
   if (bytes == 0) return 0;
   if (size == 0 || bytes % size) return kUndefined;
@@ -22,7 +22,7 @@ inline i64 whole_items(const CanonStatus* status, Slot* datatype) {
 
 namespace fermata::mpi::core {
 
-inline int Get_count(const CanonStatus* status, Slot* datatype, int* count) {
+inline int Get_count(const CanonStatus* status, DatatypeSlot* datatype, int* count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   const i64 items = whole_items(status, datatype);
   *count = items == int(items) ? int(items) : kUndefined;
@@ -30,7 +30,7 @@ inline int Get_count(const CanonStatus* status, Slot* datatype, int* count) {
 }
 
 /// What MPI_Get_count_c says.
-inline int Get_count_wide(const CanonStatus* status, Slot* datatype, i64* count) {
+inline int Get_count_wide(const CanonStatus* status, DatatypeSlot* datatype, i64* count) {
   if (is_null(datatype, kDatatypeNull)) return kErrType;
   *count = whole_items(status, datatype);
   return kSuccess;

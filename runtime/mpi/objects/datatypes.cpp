@@ -20,14 +20,14 @@ class MarkedStruct {
   explicit MarkedStruct(const Type& type)
       : lengths_(arena_array<i32>(u64(type.types_count))),
         places_(arena_array<i64>(u64(type.types_count))),
-        types_(arena_array<u64>(u64(type.types_count))) {
+        types_(arena_array<RealDatatype>(u64(type.types_count))) {
     for (i32 i = 0; i < type.types_count; i++) {
       const i32 length = type.ints[1 + i];
       const i64 place = type.aints[i];
       if (!is_marker(type.types[i])) {
         lengths_[count_] = length;
         places_[count_] = place;
-        types_[count_++] = type.types[i]->real;
+        types_[count_++] = type.types[i]->real();
       } else if (length > 0) {
         const bool is_lower = type.types[i]->index == kLb;
         Bound& bound = is_lower ? lower_ : upper_;
@@ -43,7 +43,7 @@ class MarkedStruct {
   MarkedStruct(const MarkedStruct&) = delete;
   MarkedStruct& operator=(const MarkedStruct&) = delete;
 
-  int make(u64* real) const {
+  int make(RealDatatype* real) const {
     const int error = lower().Type_create_struct(count_, lengths_, places_, types_, real);
     return error || (!lower_.set && !upper_.set) ? error : set_bounds(real);
   }
@@ -54,8 +54,8 @@ class MarkedStruct {
     i64 at;
   };
 
-  int set_bounds(u64* real) const {
-    u64 plain = *real;
+  int set_bounds(RealDatatype* real) const {
+    RealDatatype plain = *real;
     i64 first = 0, extent = 0;
     int error = lower().Type_get_extent(plain, &first, &extent);
     const i64 end = upper_.set ? upper_.at : first + extent;
@@ -67,18 +67,18 @@ class MarkedStruct {
 
   i32* lengths_;
   i64* places_;
-  u64* types_;
+  RealDatatype* types_;
   i32 count_ = 0;
   Bound lower_{}, upper_{};
 };
 
-int struct_make(const Type& type, u64* real) {
+int struct_make(const Type& type, RealDatatype* real) {
   constexpr i32 kFew = 16;
-  u64 few[kFew] = {};
+  RealDatatype few[kFew] = {};
   bool is_plain = type.types_count <= kFew;
   for (i32 i = 0; i < type.types_count && is_plain; i++) {
     is_plain = !is_marker(type.types[i]);
-    few[i] = type.types[i]->real;
+    few[i] = type.types[i]->real();
   }
   if (!is_plain) return MarkedStruct(type).make(real);
   return lower().Type_create_struct(type.types_count, type.ints + 1, type.aints, few, real);
@@ -86,17 +86,17 @@ int struct_make(const Type& type, u64* real) {
 
 constexpr i64 kAskSize = -1;
 
-i64 size_of_blocks(i32 count, const i32* lengths, const Slot* type) {
+i64 size_of_blocks(i32 count, const i32* lengths, const DatatypeSlot* type) {
   i64 items = 0;
   for (i32 i = 0; i < count; i++) items += lengths[i];
   return size_of_items(items, type);
 }
 
 /// A type of the Fortran 90 family: the same handle for the same numbers, committed, never freed.
-int type_f90(i32 combiner, IntList ints, Slot** newtype) {
+int type_f90(i32 combiner, IntList ints, DatatypeSlot** newtype) {
   const LowerScope scope;
-  Slot* known = nullptr;
-  for_each_live(kDatatype, [&](Slot* slot) {
+  DatatypeSlot* known = nullptr;
+  for_each_live<kDatatype>([&](DatatypeSlot* slot) {
     const Type* const type = type_of(slot);
     if (type->combiner != combiner) return;
     for (i32 i = 0; i < ints.size(); i++)
@@ -115,15 +115,15 @@ int type_f90(i32 combiner, IntList ints, Slot** newtype) {
 
 }  // namespace
 
-bool is_marker(const Slot* datatype) {
+bool is_marker(const DatatypeSlot* datatype) {
   return datatype->index == kLb || datatype->index == kUb;
 }
 
-int type_make(const Type& type, u64* real) {
+int type_make(const Type& type, RealDatatype* real) {
   const MpiCalls& mpi = lower();
   const i32* const n = type.ints;
   const i64* const a = type.aints;
-  const u64 old = type.types_count ? type.types[0]->real : 0;
+  const RealDatatype old = type.types_count ? type.types[0]->real() : RealDatatype{};
   switch (type.combiner) {
     case kCombinerDup: return mpi.Type_dup(old, real);
     case kCombinerContiguous: return mpi.Type_contiguous(n[0], old, real);
@@ -155,20 +155,20 @@ int type_make(const Type& type, u64* real) {
 }
 
 void types_note_bounds() {
-  for_each_live(kDatatype, [](Slot* slot) {
+  for_each_live<kDatatype>([](DatatypeSlot* slot) {
     Type* const type = type_of(slot);
     if (!type || type->has_bounds) return;
     type->has_bounds =
-        lower().Type_get_extent(slot->real, &type->lower, &type->extent) == kSuccess;
+        lower().Type_get_extent(slot->real(), &type->lower, &type->extent) == kSuccess;
   });
 }
 
-int type_keep_extent(const Type& type, u64* real) {
+int type_keep_extent(const Type& type, RealDatatype* real) {
   if (!type.has_bounds) return kSuccess;
   i64 lower_bound = 0, extent = 0;
   int error = lower().Type_get_extent(*real, &lower_bound, &extent);
   if (error || (lower_bound == type.lower && extent == type.extent)) return error;
-  u64 resized = 0;
+  RealDatatype resized{};
   error = lower().Type_create_resized(*real, type.lower, type.extent, &resized);
   if (error) return error;
   may_leak(lower().Type_free(real));
@@ -176,10 +176,10 @@ int type_keep_extent(const Type& type, u64* real) {
   return kSuccess;
 }
 
-i64 size_of_items(i64 items, const Slot* type) { return items * i64(type->spare); }
+i64 size_of_items(i64 items, const DatatypeSlot* type) { return items * i64(type->type_size); }
 
-int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count, Slot* const* olds,
-             i32 olds_count, i64 size, Slot** newtype) {
+int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
+             DatatypeSlot* const* olds, i32 olds_count, i64 size, DatatypeSlot** newtype) {
   LowerScope scope;
   Type* const type = arena_new<Type>();
   type->refs = 1;
@@ -193,24 +193,25 @@ int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count, Slot
                                              : nullptr;
   if (aints_count) type->aints = reinterpret_cast<i64*>(room);
   for (i32 i = 0; i < aints_count; i++) type->aints[i] = aints[i];
-  type->types = many_types ? reinterpret_cast<Slot**>(room + aints_count) : &type->only_type;
+  type->types =
+      many_types ? reinterpret_cast<DatatypeSlot**>(room + aints_count) : &type->only_type;
   for (i32 i = 0; i < olds_count; i++) type->types[i] = olds[i];
   type->room = room;
   type->aints_count = aints_count;
   type->types_count = olds_count;
-  Slot* const slot = slot_new(kDatatype, type);
+  DatatypeSlot* const slot = slot_new<kDatatype>(type);
   for (i32 i = 0; i < olds_count; i++) type_ref(olds[i]);
-  int error = type_make(*type, &slot->real);
+  int error = type_make(*type, &slot->real());
   if (!error && combiner == kCombinerDup && type_of(olds[0]))
     type->committed = type_of(olds[0])->committed;
   if (!error && combiner == kCombinerDup && !type_of(olds[0])) type->committed = true;
   if (error) {
-    slot->real = 0;
+    slot->real() = {};
     type_unref(slot);
     return error;
   }
-  if (size < 0 && lower().Type_size_x(slot->real, &size)) size = 0;
-  slot->spare = u64(size);
+  if (size < 0 && lower().Type_size_x(slot->real(), &size)) size = 0;
+  slot->type_size = u64(size);
   *newtype = slot;
   return kSuccess;
 }
@@ -219,57 +220,59 @@ int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count, Slot
 
 namespace fermata::mpi::core {
 
-int Type_create_f90_real(int p, int r, Slot** newtype) {
+int Type_create_f90_real(int p, int r, DatatypeSlot** newtype) {
   return type_f90(kCombinerF90Real, IntList(2).add(p).add(r), newtype);
 }
-int Type_create_f90_complex(int p, int r, Slot** newtype) {
+int Type_create_f90_complex(int p, int r, DatatypeSlot** newtype) {
   return type_f90(kCombinerF90Complex, IntList(2).add(p).add(r), newtype);
 }
-int Type_create_f90_integer(int r, Slot** newtype) {
+int Type_create_f90_integer(int r, DatatypeSlot** newtype) {
   return type_f90(kCombinerF90Integer, IntList(1).add(r), newtype);
 }
 
-int Type_contiguous(int count, Slot* oldtype, Slot** newtype) {
+int Type_contiguous(int count, DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   return type_new(kCombinerContiguous, IntList(1).add(count), nullptr, 0, &oldtype, 1,
                   size_of_items(count, oldtype), newtype);
 }
-int Type_vector(int count, int blocklength, int stride, Slot* oldtype, Slot** newtype) {
+int Type_vector(int count, int blocklength, int stride, DatatypeSlot* oldtype,
+                DatatypeSlot** newtype) {
   return type_new(kCombinerVector, IntList(3).add(count).add(blocklength).add(stride), nullptr, 0,
                   &oldtype, 1, size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
-int Type_create_hvector(int count, int blocklength, i64 stride, Slot* oldtype, Slot** newtype) {
+int Type_create_hvector(int count, int blocklength, i64 stride, DatatypeSlot* oldtype,
+                        DatatypeSlot** newtype) {
   return type_new(kCombinerHvector, IntList(2).add(count).add(blocklength), &stride, 1, &oldtype, 1,
                   size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
-int Type_indexed(int count, const int* lengths, const int* displacements, Slot* oldtype,
-                 Slot** newtype) {
+int Type_indexed(int count, const int* lengths, const int* displacements, DatatypeSlot* oldtype,
+                 DatatypeSlot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerIndexed,
                   IntList(1 + 2 * count).add(count).add(lengths, count).add(displacements, count),
                   nullptr, 0, &oldtype, 1, size_of_blocks(count, lengths, oldtype), newtype);
 }
-int Type_create_hindexed(int count, const int* lengths, const i64* displacements, Slot* oldtype,
-                         Slot** newtype) {
+int Type_create_hindexed(int count, const int* lengths, const i64* displacements,
+                         DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerHindexed, IntList(1 + count).add(count).add(lengths, count),
                   displacements, count, &oldtype, 1, size_of_blocks(count, lengths, oldtype),
                   newtype);
 }
-int Type_create_indexed_block(int count, int blocklength, const int* displacements, Slot* oldtype,
-                              Slot** newtype) {
+int Type_create_indexed_block(int count, int blocklength, const int* displacements,
+                              DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerIndexedBlock,
                   IntList(2 + count).add(count).add(blocklength).add(displacements, count), nullptr,
                   0, &oldtype, 1, size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
-int Type_create_hindexed_block(int count, int blocklength, const i64* displacements, Slot* oldtype,
-                               Slot** newtype) {
+int Type_create_hindexed_block(int count, int blocklength, const i64* displacements,
+                               DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   if (count < 0) return kErrCount;
   return type_new(kCombinerHindexedBlock, IntList(2).add(count).add(blocklength), displacements,
                   count, &oldtype, 1, size_of_items(i64(count) * blocklength, oldtype), newtype);
 }
-int Type_create_struct(int count, const int* lengths, const i64* displacements, Slot* const* types,
-                       Slot** newtype) {
+int Type_create_struct(int count, const int* lengths, const i64* displacements,
+                       DatatypeSlot* const* types, DatatypeSlot** newtype) {
   if (count < 0) return kErrCount;
   i64 size = 0;
   for (i32 i = 0; i < count; i++) size += size_of_items(lengths[i], types[i]);
@@ -277,7 +280,7 @@ int Type_create_struct(int count, const int* lengths, const i64* displacements, 
                   count, types, count, size, newtype);
 }
 int Type_create_subarray(int ndims, const int* sizes, const int* subsizes, const int* starts,
-                         int order, Slot* oldtype, Slot** newtype) {
+                         int order, DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   if (ndims < 0) return kErrArg;
   return type_new(kCombinerSubarray,
                   IntList(2 + 3 * ndims)
@@ -289,8 +292,8 @@ int Type_create_subarray(int ndims, const int* sizes, const int* subsizes, const
                   nullptr, 0, &oldtype, 1, kAskSize, newtype);
 }
 int Type_create_darray(int size, int rank, int ndims, const int* gsizes, const int* distribs,
-                       const int* dargs, const int* psizes, int order, Slot* oldtype,
-                       Slot** newtype) {
+                       const int* dargs, const int* psizes, int order, DatatypeSlot* oldtype,
+                       DatatypeSlot** newtype) {
   if (ndims < 0) return kErrArg;
   return type_new(kCombinerDarray,
                   IntList(4 + 4 * ndims)
@@ -304,20 +307,20 @@ int Type_create_darray(int size, int rank, int ndims, const int* gsizes, const i
                       .add(order),
                   nullptr, 0, &oldtype, 1, kAskSize, newtype);
 }
-int Type_create_resized(Slot* oldtype, i64 lb, i64 extent, Slot** newtype) {
+int Type_create_resized(DatatypeSlot* oldtype, i64 lb, i64 extent, DatatypeSlot** newtype) {
   const i64 aints[2] = {lb, extent};
   return type_new(kCombinerResized, IntList(0), aints, 2, &oldtype, 1, size_of_items(1, oldtype),
                   newtype);
 }
 
-int Type_commit(Slot** datatype) {
+int Type_commit(DatatypeSlot** datatype) {
   LowerScope scope;
   Type* const type = type_of(*datatype);
   if (type) type->committed = true;
-  return lower().Type_commit(&(*datatype)->real);
+  return lower().Type_commit(&(*datatype)->real());
 }
 
-int Type_free(Slot** datatype) {
+int Type_free(DatatypeSlot** datatype) {
   Type* const type = type_of(*datatype);
   // Predefined types cannot be freed, nor can those of the Fortran 90 family.
   if (!type || type->combiner == kCombinerF90Real || type->combiner == kCombinerF90Complex ||
@@ -326,11 +329,11 @@ int Type_free(Slot** datatype) {
   if (--type->handles == 0) (void)attributes_drop(kDatatype, *datatype, &type->attributes, false);
   LowerScope scope;
   type_unref(*datatype);
-  *datatype = null_of(kDatatype);
+  *datatype = null_of<kDatatype>();
   return kSuccess;
 }
 
-int Type_get_envelope(Slot* datatype, int* ints, int* aints, int* types, int* combiner) {
+int Type_get_envelope(DatatypeSlot* datatype, int* ints, int* aints, int* types, int* combiner) {
   const Type* const type = type_of(datatype);
   *ints = type ? type->ints_count : 0;
   *aints = type ? type->aints_count : 0;
@@ -339,8 +342,8 @@ int Type_get_envelope(Slot* datatype, int* ints, int* aints, int* types, int* co
   return is_null(datatype, kDatatypeNull) ? kErrType : kSuccess;
 }
 
-int Type_get_contents(Slot* datatype, int max_ints, int max_aints, int max_types, int* ints,
-                      i64* aints, Slot** types) {
+int Type_get_contents(DatatypeSlot* datatype, int max_ints, int max_aints, int max_types, int* ints,
+                      i64* aints, DatatypeSlot** types) {
   LowerScope scope;
   const Type* const type = type_of(datatype);
   if (!type) return kErrType;
@@ -356,47 +359,47 @@ int Type_get_contents(Slot* datatype, int max_ints, int max_aints, int max_types
   return kSuccess;
 }
 
-int Type_get_extent(Slot* datatype, i64* lb, i64* extent) {
+int Type_get_extent(DatatypeSlot* datatype, i64* lb, i64* extent) {
   *lb = *extent = 0;
   const LowerScope scope;
   return is_marker(datatype) ? int(kSuccess)
-                             : lower().Type_get_extent(datatype->real, lb, extent);
+                             : lower().Type_get_extent(datatype->real(), lb, extent);
 }
-int Type_get_extent_x(Slot* datatype, i64* lb, i64* extent) {
+int Type_get_extent_x(DatatypeSlot* datatype, i64* lb, i64* extent) {
   *lb = *extent = 0;
   const LowerScope scope;
   return is_marker(datatype) ? int(kSuccess)
-                             : lower().Type_get_extent_x(datatype->real, lb, extent);
+                             : lower().Type_get_extent_x(datatype->real(), lb, extent);
 }
-int Type_get_true_extent(Slot* datatype, i64* true_lb, i64* true_extent) {
+int Type_get_true_extent(DatatypeSlot* datatype, i64* true_lb, i64* true_extent) {
+  *true_lb = *true_extent = 0;
+  const LowerScope scope;
+  return is_marker(datatype) ? int(kSuccess)
+                             : lower().Type_get_true_extent(datatype->real(), true_lb, true_extent);
+}
+int Type_get_true_extent_x(DatatypeSlot* datatype, i64* true_lb, i64* true_extent) {
   *true_lb = *true_extent = 0;
   const LowerScope scope;
   return is_marker(datatype)
              ? int(kSuccess)
-             : lower().Type_get_true_extent(datatype->real, true_lb, true_extent);
-}
-int Type_get_true_extent_x(Slot* datatype, i64* true_lb, i64* true_extent) {
-  *true_lb = *true_extent = 0;
-  const LowerScope scope;
-  return is_marker(datatype)
-             ? int(kSuccess)
-             : lower().Type_get_true_extent_x(datatype->real, true_lb, true_extent);
+             : lower().Type_get_true_extent_x(datatype->real(), true_lb, true_extent);
 }
 
-int Type_match_size(int typeclass, int size, Slot** datatype) {
+int Type_match_size(int typeclass, int size, DatatypeSlot** datatype) {
   LowerScope scope;
-  u64 real = 0;
+  RealDatatype real{};
   const int error = lower().Type_match_size(typeclass, size, &real);
   if (error) return error;
   for (u32 number = kDatatypeNull + 1; number < kPredefinedCount; number++) {
-    if (slot_at(kDatatype, number)->real != real) continue;
-    *datatype = front::predefined(kDatatype, number);
+    if (slot_at<kDatatype>(number)->real() != real) continue;
+    *datatype = front::predefined<kDatatype>(number);
     return kSuccess;
   }
   return kErrArg;
 }
 
-int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type) {
+int Type_get_value_index(DatatypeSlot* value_type, DatatypeSlot* index_type,
+                         DatatypeSlot** pair_type) {
   struct Pair {
     u32 value, index, pair;
   };
@@ -408,10 +411,10 @@ int Type_get_value_index(Slot* value_type, Slot* index_type, Slot** pair_type) {
       {kDoublePrecision, kDoublePrecision, k2doublePrecision}, {kInteger, kInteger, k2integer},
   };
   if (is_null(value_type, kDatatypeNull) || is_null(index_type, kDatatypeNull)) return kErrType;
-  *pair_type = null_of(kDatatype);
+  *pair_type = null_of<kDatatype>();
   for (const Pair& of : kPairs)
     if (value_type->index == of.value && index_type->index == of.index)
-      *pair_type = front::predefined(kDatatype, of.pair);
+      *pair_type = front::predefined<kDatatype>(of.pair);
   return kSuccess;
 }
 

@@ -8,7 +8,7 @@
 // Types are counted: an application may free a type while a parent, a pending receive or a handle
 // from MPI_Type_get_contents still needs it. The real type is freed with the last reference.
 //
-// Invariant: Slot::spare of a datatype is its size in bytes. Not checked: types that an MPI need
+// Invariant: Slot::type_size of a datatype is its size in bytes. Not checked: types that an MPI need
 //            not have, Fortran's for one, have the size that it gives them.
 // Invariant: a child is alive as long as any parent is, so a rebuild can always go children first.
 //            Not checked: a program that frees one twice would be blamed on us.
@@ -23,15 +23,15 @@
 namespace fermata::mpi {
 
 /// The application gets one more handle of a type, which it frees.
-inline void type_hand_out(Slot* datatype) {
+inline void type_hand_out(DatatypeSlot* datatype) {
   if (type_ref(datatype)) type_of(datatype)->handles++;
 }
 
 /// MPI-1's markers of bounds, which no lower half has to know.
-bool is_marker(const Slot* datatype);
+bool is_marker(const DatatypeSlot* datatype);
 
 /// Makes the real type from its recipe; the children's real types exist. Returns the error class.
-int type_make(const Type& type, u64* real);
+int type_make(const Type& type, RealDatatype* real);
 
 /// Before an image is cut: what types look like in this lower half, and are to look like in others.
 /// The program's calls do not wait for it.
@@ -39,7 +39,7 @@ void types_note_bounds();
 
 /// Gives a type that has been made again the bounds it had. MPIs differ in them: for a struct with
 /// a resized member, Open MPI follows the standard's markers, MPICH looks at the data alone.
-int type_keep_extent(const Type& type, u64* real);
+int type_keep_extent(const Type& type, RealDatatype* real);
 
 // Collects a recipe's integers in the order of MPI_Type_get_contents.
 class IntList {
@@ -74,11 +74,11 @@ class IntList {
   i32 few_[Type::kFewInts];
 };
 
-i64 size_of_items(i64 items, const Slot* type);
+i64 size_of_items(i64 items, const DatatypeSlot* type);
 
 /// Makes a type and its slot. Takes over `ints`, copies `aints`, copies and references `olds`.
 /// `size`: in bytes; kAskSize: the lower half is asked.
-int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count, Slot* const* olds,
-             i32 olds_count, i64 size, Slot** newtype);
+int type_new(i32 combiner, IntList ints, const i64* aints, i32 aints_count,
+             DatatypeSlot* const* olds, i32 olds_count, i64 size, DatatypeSlot** newtype);
 
 }  // namespace fermata::mpi

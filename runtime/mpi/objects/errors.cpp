@@ -43,7 +43,7 @@ namespace {
   sys::sleep_ns(50'000'000);
   if (crossing().lower && state().world.initialized && !state().world.finalized) {
     LowerScope scope;
-    may_fail(lower().Abort(slot_at(kComm, kCommWorld)->real, error_class),
+    may_fail(lower().Abort(slot_at<kComm>(kCommWorld)->real(), error_class),
              "the process ends by itself below");
   }
   sys::exit_group(error_class ? error_class : 1);
@@ -51,27 +51,28 @@ namespace {
 
 // Where an error of an object goes: its handler, and the handle that is called with it.
 struct ErrorTarget {
-  Slot* handler;  // null: MPI_ERRORS_ARE_FATAL
+  ErrhandlerSlot* handler;  // null: MPI_ERRORS_ARE_FATAL
   Slot* object;
   const Comm* comm;  // for the message; null if it is no communicator's
 };
 
 /// Errors of nothing in particular, and of null handles, are MPI_COMM_WORLD's.
 ErrorTarget error_target(Slot* object) {
-  if (object && object->kind == kWin && window_of(object)) {
-    Slot* const own = window_of(object)->errhandler;
+  if (object && object->kind == kWin && object->object) {
+    ErrhandlerSlot* const own = window_of(slot_as<kWin>(object))->errhandler;
     if (own || !front::objects_follow_world()) return ErrorTarget{own, object, nullptr};
   }
   if (object && object->kind == kSession && object->object)
     return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
   if (object && object->kind == kFile) {
-    Slot* const own = file_of(object) ? file_of(object)->errhandler : state().io.null_errhandler;
-    return ErrorTarget{own ? own : front::predefined(kErrhandler, kErrorsReturn), object, nullptr};
+    const File* const file = file_of(slot_as<kFile>(object));
+    ErrhandlerSlot* const own = file ? file->errhandler : state().io.null_errhandler;
+    return ErrorTarget{own ? own : front::predefined<kErrhandler>(kErrorsReturn), object, nullptr};
   }
-  if (!object || object->kind != kComm || !comm_of(object)) object = slot_at(kComm, kCommWorld);
-  const Comm* comm = state().world.initialized ? comm_of(object) : nullptr;
+  if (!object || object->kind != kComm || !object->object) object = slot_at<kComm>(kCommWorld);
+  const Comm* comm = state().world.initialized ? comm_of(slot_as<kComm>(object)) : nullptr;
   if (comm && !comm->errhandler && front::objects_follow_world()) {
-    const Comm* const world = comm_of(slot_at(kComm, kCommWorld));
+    const Comm* const world = comm_of(slot_at<kComm>(kCommWorld));
     if (world->errhandler) comm = world;  // else the message is about the one that it is
   }
   return ErrorTarget{comm ? comm->errhandler : nullptr, comm ? comm->slot : object, comm};
@@ -79,16 +80,16 @@ ErrorTarget error_target(Slot* object) {
 
 }  // namespace
 
-int errhandler_new(Kind kind, void* fn, Slot** handle) {
+int errhandler_new(Kind kind, void* fn, ErrhandlerSlot** handle) {
   LowerScope scope;
   map_tables();
   Errhandler* const handler = arena_new<Errhandler>();
   *handler = Errhandler{1, kind, fn};
-  *handle = slot_new(kErrhandler, handler);
+  *handle = slot_new<kErrhandler>(handler);
   return kSuccess;
 }
 
-int set_errhandler(Slot** place, Slot* errhandler) {
+int set_errhandler(ErrhandlerSlot** place, ErrhandlerSlot* errhandler) {
   LowerScope scope;
   if (is_null(errhandler, kErrhandlerNull)) return kErrArg;
   errhandler_ref(errhandler);
@@ -96,9 +97,9 @@ int set_errhandler(Slot** place, Slot* errhandler) {
   *place = errhandler;
   return kSuccess;
 }
-int get_errhandler(Slot* current, u32 by_default, Slot** errhandler) {
+int get_errhandler(ErrhandlerSlot* current, u32 by_default, ErrhandlerSlot** errhandler) {
   LowerScope scope;
-  *errhandler = current ? current : front::predefined(kErrhandler, by_default);
+  *errhandler = current ? current : front::predefined<kErrhandler>(by_default);
   errhandler_ref(*errhandler);
   return kSuccess;
 }
@@ -113,7 +114,7 @@ int raise(Slot* object, int error_class, const char* function) {
   const ErrorTarget target =
       error_target(is_gone ? nullptr : object ? object : front::tls_culprit);
   front::tls_culprit = nullptr;
-  const Slot* const handler = target.handler;
+  const ErrhandlerSlot* const handler = target.handler;
   int code = front::app_error_code(error_class);
   if (!handler || handler->index == kErrorsAreFatal || handler->index == kErrorsAbort)
     abort_on_error(target.comm, error_class, function);
@@ -124,34 +125,35 @@ int raise(Slot* object, int error_class, const char* function) {
   return code;
 }
 
-int Comm_create_errhandler(void* fn, Slot** errhandler) {
+int Comm_create_errhandler(void* fn, ErrhandlerSlot** errhandler) {
   return errhandler_new(kComm, fn, errhandler);
 }
-int Errhandler_free(Slot** handle) {
+int Errhandler_free(ErrhandlerSlot** handle) {
   LowerScope scope;
   if (is_null(*handle, kErrhandlerNull)) return kErrArg;
   errhandler_unref(*handle);
-  *handle = null_of(kErrhandler);
+  *handle = null_of<kErrhandler>();
   return kSuccess;
 }
-int Comm_set_errhandler(Slot* comm, Slot* errhandler) {
+int Comm_set_errhandler(CommSlot* comm, ErrhandlerSlot* errhandler) {
   Comm* const c = live_comm(comm);
   return c ? set_errhandler(&c->errhandler, errhandler) : int(kErrComm);
 }
-int Comm_get_errhandler(Slot* comm, Slot** errhandler) {
+int Comm_get_errhandler(CommSlot* comm, ErrhandlerSlot** errhandler) {
   Comm* const c = live_comm(comm);
   return c ? get_errhandler(c->errhandler, kErrorsAreFatal, errhandler) : int(kErrComm);
 }
-int Comm_call_errhandler(Slot* comm, int errorcode) {
+int Comm_call_errhandler(CommSlot* comm, int errorcode) {
   Comm* const c = live_comm(comm);
   if (!c) return kErrComm;
   (void)raise(comm, errorcode, "MPI_Comm_call_errhandler");
   return kSuccess;
 }
 
-int Abort(Slot* comm, int errorcode) {
+int Abort(CommSlot* comm, int errorcode) {
   LowerScope scope;
-  const u64 real = is_null(comm, kCommNull) ? slot_at(kComm, kCommWorld)->real : comm->real;
+  const RealComm real =
+      is_null(comm, kCommNull) ? slot_at<kComm>(kCommWorld)->real() : comm->real();
   return lower().Abort(real, errorcode);
 }
 

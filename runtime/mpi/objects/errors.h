@@ -7,9 +7,9 @@
 
 namespace fermata::mpi {
 
-int errhandler_new(Kind kind, void* fn, Slot** handle);
-int set_errhandler(Slot** place, Slot* errhandler);
-int get_errhandler(Slot* current, u32 by_default, Slot** errhandler);
+int errhandler_new(Kind kind, void* fn, ErrhandlerSlot** handle);
+int set_errhandler(ErrhandlerSlot** place, ErrhandlerSlot* errhandler);
+int get_errhandler(ErrhandlerSlot* current, u32 by_default, ErrhandlerSlot** errhandler);
 
 }  // namespace fermata::mpi
 

@@ -16,7 +16,8 @@ namespace {
 
 enum class GroupOperation { kUnion, kIntersection, kDifference };
 
-int group_combine(GroupOperation operation, Slot* group1, Slot* group2, Slot** newgroup) {
+int group_combine(GroupOperation operation, GroupSlot* group1, GroupSlot* group2,
+                  GroupSlot** newgroup) {
   LowerScope scope;
   const Group* const a = members_of(group1);
   const Group* const b = members_of(group2);
@@ -37,7 +38,7 @@ int group_combine(GroupOperation operation, Slot* group1, Slot* group2, Slot** n
 
 /// The subgroup of the listed ranks in their order (include), or of all others in the group's
 /// order.
-int group_select(Slot* group, int n, const int* chosen, bool include, Slot** newgroup) {
+int group_select(GroupSlot* group, int n, const int* chosen, bool include, GroupSlot** newgroup) {
   LowerScope scope;
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
@@ -57,7 +58,8 @@ int group_select(Slot* group, int n, const int* chosen, bool include, Slot** new
   return kSuccess;
 }
 
-int group_select_ranges(Slot* group, int n, int (*ranges)[3], bool include, Slot** newgroup) {
+int group_select_ranges(GroupSlot* group, int n, int (*ranges)[3], bool include,
+                        GroupSlot** newgroup) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
   LowerScope scope;
@@ -82,18 +84,18 @@ int group_select_ranges(Slot* group, int n, int (*ranges)[3], bool include, Slot
 
 }  // namespace
 
-Slot* group_new(const i32* ranks, i32 size) {
-  if (size == 0) return front::predefined(kGroup, kGroupEmpty);
+GroupSlot* group_new(const i32* ranks, i32 size) {
+  if (size == 0) return front::predefined<kGroup>(kGroupEmpty);
   Group* const group = arena_new<Group>();
   group->size = size;
   group->rank = kUndefined;
   group->ranks = arena_copy(ranks, u64(size));
   for (i32 i = 0; i < size; i++)
     if (ranks[i] == state().world.rank) group->rank = i;
-  return slot_new(kGroup, group);
+  return slot_new<kGroup>(group);
 }
 
-const Group* members_of(Slot* slot) {
+const Group* members_of(GroupSlot* slot) {
   static constexpr Group kNobody{0, kUndefined, nullptr};
   if (slot->index == kGroupEmpty) return &kNobody;
   return group_of(slot);  // null for MPI_GROUP_NULL
@@ -105,13 +107,13 @@ i32 position_in(const Group* group, i32 world_rank) {
   return kUndefined;
 }
 
-int lower_everyone(u64* group) {
+int lower_everyone(RealGroup* group) {
   *group = state().lower.everyone;
-  return *group ? int(kSuccess) : lower().Comm_group(slot_at(kComm, kCommWorld)->real, group);
+  return *group ? int(kSuccess) : lower().Comm_group(slot_at<kComm>(kCommWorld)->real(), group);
 }
 
-int lower_group(const i32* ranks, i32 size, u64* group) {
-  u64 known = 0;
+int lower_group(const i32* ranks, i32 size, RealGroup* group) {
+  RealGroup known{};
   int error = lower_everyone(&known);
   if (error) return error;
   error = lower().Group_incl(known, size, ranks, group);
@@ -119,8 +121,8 @@ int lower_group(const i32* ranks, i32 size, u64* group) {
   return error;
 }
 
-int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
-  u64 group = 0;
+int lower_comm(const i32* ranks, i32 size, i32 tag, RealComm* real) {
+  RealGroup group{};
   int error = lower_group(ranks, size, &group);
   if (!error) {
     const BlockingCall open;
@@ -134,20 +136,21 @@ int lower_comm(const i32* ranks, i32 size, i32 tag, u64* real) {
 
 namespace fermata::mpi::core {
 
-int Group_size(Slot* group, int* size) {
+int Group_size(GroupSlot* group, int* size) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
   *size = g->size;
   return kSuccess;
 }
-int Group_rank(Slot* group, int* rank) {
+int Group_rank(GroupSlot* group, int* rank) {
   const Group* const g = members_of(group);
   if (!g) return kErrGroup;
   *rank = g->rank;
   return kSuccess;
 }
 
-int Group_translate_ranks(Slot* group1, int n, const int* ranks1, Slot* group2, int* ranks2) {
+int Group_translate_ranks(GroupSlot* group1, int n, const int* ranks1, GroupSlot* group2,
+                          int* ranks2) {
   const Group* const from = members_of(group1);
   const Group* const to = members_of(group2);
   if (!from || !to) return kErrGroup;
@@ -159,7 +162,7 @@ int Group_translate_ranks(Slot* group1, int n, const int* ranks1, Slot* group2, 
   return kSuccess;
 }
 
-int Group_compare(Slot* group1, Slot* group2, int* result) {
+int Group_compare(GroupSlot* group1, GroupSlot* group2, int* result) {
   const Group* const a = members_of(group1);
   const Group* const b = members_of(group2);
   if (!a || !b) return kErrGroup;
@@ -175,28 +178,28 @@ int Group_compare(Slot* group1, Slot* group2, int* result) {
   return kSuccess;
 }
 
-int Group_union(Slot* group1, Slot* group2, Slot** newgroup) {
+int Group_union(GroupSlot* group1, GroupSlot* group2, GroupSlot** newgroup) {
   return group_combine(GroupOperation::kUnion, group1, group2, newgroup);
 }
-int Group_intersection(Slot* group1, Slot* group2, Slot** newgroup) {
+int Group_intersection(GroupSlot* group1, GroupSlot* group2, GroupSlot** newgroup) {
   return group_combine(GroupOperation::kIntersection, group1, group2, newgroup);
 }
-int Group_difference(Slot* group1, Slot* group2, Slot** newgroup) {
+int Group_difference(GroupSlot* group1, GroupSlot* group2, GroupSlot** newgroup) {
   return group_combine(GroupOperation::kDifference, group1, group2, newgroup);
 }
-int Group_incl(Slot* group, int n, const int* ranks, Slot** newgroup) {
+int Group_incl(GroupSlot* group, int n, const int* ranks, GroupSlot** newgroup) {
   return group_select(group, n, ranks, true, newgroup);
 }
-int Group_excl(Slot* group, int n, const int* ranks, Slot** newgroup) {
+int Group_excl(GroupSlot* group, int n, const int* ranks, GroupSlot** newgroup) {
   return group_select(group, n, ranks, false, newgroup);
 }
-int Group_range_incl(Slot* group, int n, int (*ranges)[3], Slot** newgroup) {
+int Group_range_incl(GroupSlot* group, int n, int (*ranges)[3], GroupSlot** newgroup) {
   return group_select_ranges(group, n, ranges, true, newgroup);
 }
-int Group_range_excl(Slot* group, int n, int (*ranges)[3], Slot** newgroup) {
+int Group_range_excl(GroupSlot* group, int n, int (*ranges)[3], GroupSlot** newgroup) {
   return group_select_ranges(group, n, ranges, false, newgroup);
 }
-int Group_free(Slot** group) {
+int Group_free(GroupSlot** group) {
   LowerScope scope;
   if (is_null(*group, kGroupNull)) return kErrGroup;
   if (Group* const g = (*group)->index == kGroupEmpty ? nullptr : group_of(*group)) {
@@ -204,7 +207,7 @@ int Group_free(Slot** group) {
     arena_free(g);
     slot_free(*group);
   }
-  *group = null_of(kGroup);
+  *group = null_of<kGroup>();
   return kSuccess;
 }
 

@@ -25,11 +25,11 @@ void info_pair_free(InfoPair* pair) {
 
 }  // namespace
 
-bool is_info(const Slot* slot) {
+bool is_info(const InfoSlot* slot) {
   return !is_null(slot, kInfoNull) && (slot->index == kInfoEnv || slot->object != nullptr);
 }
 
-InfoPair* info_get(Slot* info, const char* key) {
+InfoPair* info_get(InfoSlot* info, const char* key) {
   return info_of(info) ? *info_find(info_of(info), key) : nullptr;
 }
 
@@ -43,16 +43,16 @@ void copy_truncated(char* to, const char* from, i32 room) {  // room: without th
 
 namespace fermata::mpi::core {
 
-int Info_create(Slot** info) {
+int Info_create(InfoSlot** info) {
   LowerScope scope;
   map_tables();
-  Slot* const slot = slot_new(kInfo, arena_new<Info>());
-  slot->real = slot_at(kInfo, kInfoNull)->real;
+  InfoSlot* const slot = slot_new<kInfo>(arena_new<Info>());
+  slot->real() = slot_at<kInfo>(kInfoNull)->real();
   *info = slot;
   return kSuccess;
 }
 
-int Info_set(Slot* info, const char* key, const char* value) {
+int Info_set(InfoSlot* info, const char* key, const char* value) {
   LowerScope scope;
   if (!is_info(info) || !info_of(info)) return kErrInfo;
   if (!key[0] || text_length(key) >= u64(kMaxInfoKey)) return kErrInfoKey;
@@ -68,7 +68,7 @@ int Info_set(Slot* info, const char* key, const char* value) {
   return kSuccess;
 }
 
-int Info_delete(Slot* info, const char* key) {
+int Info_delete(InfoSlot* info, const char* key) {
   LowerScope scope;
   if (!is_info(info) || !info_of(info)) return kErrInfo;
   InfoPair** const at = info_find(info_of(info), key);
@@ -79,14 +79,14 @@ int Info_delete(Slot* info, const char* key) {
   return kSuccess;
 }
 
-int Info_get(Slot* info, const char* key, int room, char* value, int* flag) {
+int Info_get(InfoSlot* info, const char* key, int room, char* value, int* flag) {
   if (!is_info(info)) return kErrInfo;
   const InfoPair* const pair = info_get(info, key);
   *flag = pair != nullptr;
   if (pair) copy_truncated(value, pair->value, room);
   return kSuccess;
 }
-int Info_get_string(Slot* info, const char* key, int* buflen, char* value, int* flag) {
+int Info_get_string(InfoSlot* info, const char* key, int* buflen, char* value, int* flag) {
   if (!is_info(info)) return kErrInfo;
   const InfoPair* const pair = info_get(info, key);
   *flag = pair != nullptr;
@@ -95,21 +95,21 @@ int Info_get_string(Slot* info, const char* key, int* buflen, char* value, int* 
   *buflen = int(text_length(pair->value)) + 1;
   return kSuccess;
 }
-int Info_get_valuelen(Slot* info, const char* key, int* length, int* flag) {
+int Info_get_valuelen(InfoSlot* info, const char* key, int* length, int* flag) {
   if (!is_info(info)) return kErrInfo;
   const InfoPair* const pair = info_get(info, key);
   *flag = pair != nullptr;
   if (pair) *length = int(text_length(pair->value));
   return kSuccess;
 }
-int Info_get_nkeys(Slot* info, int* count) {
+int Info_get_nkeys(InfoSlot* info, int* count) {
   if (!is_info(info)) return kErrInfo;
   *count = 0;
   if (info_of(info))
     for (InfoPair* pair = info_of(info)->first; pair; pair = pair->next) ++*count;
   return kSuccess;
 }
-int Info_get_nthkey(Slot* info, int n, char* key) {
+int Info_get_nthkey(InfoSlot* info, int n, char* key) {
   if (!is_info(info)) return kErrInfo;
   InfoPair* pair = info_of(info) ? info_of(info)->first : nullptr;
   for (int i = 0; pair && i < n; i++) pair = pair->next;
@@ -118,7 +118,7 @@ int Info_get_nthkey(Slot* info, int n, char* key) {
   return kSuccess;
 }
 
-int Info_dup(Slot* info, Slot** newinfo) {
+int Info_dup(InfoSlot* info, InfoSlot** newinfo) {
   if (!is_info(info)) return kErrInfo;
   if (const int error = Info_create(newinfo)) return error;
   if (info_of(info))
@@ -127,7 +127,7 @@ int Info_dup(Slot* info, Slot** newinfo) {
   return kSuccess;
 }
 
-int Info_free(Slot** info) {
+int Info_free(InfoSlot** info) {
   LowerScope scope;
   if (!is_info(*info) || !info_of(*info)) return kErrInfo;
   for (InfoPair* pair = info_of(*info)->first; pair;) {
@@ -137,12 +137,12 @@ int Info_free(Slot** info) {
   }
   arena_free(info_of(*info));
   slot_free(*info);
-  *info = null_of(kInfo);
+  *info = null_of<kInfo>();
   return kSuccess;
 }
 
 /// Nothing is known of the hardware, nor of how the program was started: hints that are not given.
-int Get_hw_resource_info(Slot** info) { return Info_create(info); }
-int Info_create_env(int*, char***, Slot** info) { return Info_create(info); }
+int Get_hw_resource_info(InfoSlot** info) { return Info_create(info); }
+int Info_create_env(int*, char***, InfoSlot** info) { return Info_create(info); }
 
 }  // namespace fermata::mpi::core

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Info objects: lists of pairs, in the upper half alone. Where the lower half wants one it gets
-// MPI_INFO_NULL: Slot::real of every info object is that of the null one.
+// MPI_INFO_NULL: the real handle of every info object is that of the null one.
 //
 // Invariant: pairs keep the order in which their keys were first set. Not checked: nothing else
 //            knows it.
@@ -22,16 +22,16 @@ struct Info {
   InfoPair* first;
 };
 
-inline Info* info_of(Slot* slot) { return static_cast<Info*>(slot->object); }
+inline Info* info_of(InfoSlot* slot) { return static_cast<Info*>(slot->object); }
 
-bool is_info(const Slot* slot);
+bool is_info(const InfoSlot* slot);
 
-inline u64 no_info() { return slot_at(kInfo, kInfoNull)->real; }
+inline RealInfo no_info() { return slot_at<kInfo>(kInfoNull)->real(); }
 
 /// A real info object with the application's pairs, for the length of one call.
 class LowerInfo {
  public:
-  explicit LowerInfo(Slot* info) {
+  explicit LowerInfo(InfoSlot* info) {
     if (!is_info(info) || !info_of(info) || lower().Info_create(&made_)) return;
     real_ = made_;
     for (const InfoPair* pair = info_of(info)->first; pair; pair = pair->next)
@@ -42,14 +42,14 @@ class LowerInfo {
   }
   LowerInfo(const LowerInfo&) = delete;
   LowerInfo& operator=(const LowerInfo&) = delete;
-  u64 real() const { return real_; }
+  RealInfo real() const { return real_; }
 
  private:
-  u64 made_ = 0;
-  u64 real_ = no_info();
+  RealInfo made_{};
+  RealInfo real_ = no_info();
 };
 
-InfoPair* info_get(Slot* info, const char* key);
+InfoPair* info_get(InfoSlot* info, const char* key);
 void copy_truncated(char* to, const char* from, i32 room);
 
 }  // namespace fermata::mpi

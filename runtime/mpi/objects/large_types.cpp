@@ -15,18 +15,18 @@ namespace {
 constexpr i64 kChunk = i64(1) << 30;
 
 /// Frees the handles of types that only a larger one needs from here on.
-void let_types_go(Slot** types, int count) {
+void let_types_go(DatatypeSlot** types, int count) {
   for (int i = 0; i < count; i++)
     if (types[i]) (void)core::Type_free(&types[i]);
 }
 
 /// `count` elements in a row, however many; the caller frees it.
-int contiguous(i64 count, Slot* old, Slot** made) {
+int contiguous(i64 count, DatatypeSlot* old, DatatypeSlot** made) {
   *made = nullptr;
   if (core::fits_int(count)) return core::Type_contiguous(int(count), old, made);
   i64 lower_bound = 0, extent = 0;
   int error = core::Type_get_extent(old, &lower_bound, &extent);
-  Slot *chunk = nullptr, *parts[2] = {};
+  DatatypeSlot *chunk = nullptr, *parts[2] = {};
   if (!error && count / kChunk > 0x7fffffff) error = kErrValueTooLarge;
   if (!error) error = core::Type_contiguous(int(kChunk), old, &chunk);
   if (!error) error = core::Type_contiguous(int(count / kChunk), chunk, &parts[0]);
@@ -41,9 +41,9 @@ int contiguous(i64 count, Slot* old, Slot** made) {
 
 /// A struct of `count` blocks: length(i) elements of type(i), place(i) bytes from the beginning.
 template <typename LengthOf, typename PlaceOf, typename TypeOf>
-int type_of_blocks(i64 count, LengthOf length, PlaceOf place, TypeOf type, Slot** made) {
+int type_of_blocks(i64 count, LengthOf length, PlaceOf place, TypeOf type, DatatypeSlot** made) {
   if (!core::fits_int(count) || count < 0) return kErrValueTooLarge;
-  Scratch<Slot*> blocks(count);
+  Scratch<DatatypeSlot*> blocks(count);
   Scratch<int> once(count);
   Scratch<i64> places(count);
   int error = kSuccess, ready = 0;
@@ -81,7 +81,7 @@ class LargeCounts {
     return LargeCounts(2 + count).add(count).add(length).add(places, count);
   }
   /// They become the new type's.
-  int hand_over(Slot* made, i32 combiner, Slot* const* types, i64 count) {
+  int hand_over(DatatypeSlot* made, i32 combiner, DatatypeSlot* const* types, i64 count) {
     const LowerScope scope;
     LargeArguments* const large = arena_new<LargeArguments>();
     large->combiner = combiner;
@@ -105,7 +105,7 @@ namespace fermata::mpi::core {
 
 /// A type of more elements than an int counts is told as it was made, every other one as if the
 /// plain call had made it.
-int Type_get_envelope_c(Slot* datatype, i64* ints, i64* aints, i64* counts, i64* types,
+int Type_get_envelope_c(DatatypeSlot* datatype, i64* ints, i64* aints, i64* counts, i64* types,
                         int* combiner) {
   const Type* const type = type_of(datatype);
   if (type && type->large) {
@@ -124,8 +124,8 @@ int Type_get_envelope_c(Slot* datatype, i64* ints, i64* aints, i64* counts, i64*
   *types = small_types;
   return error;
 }
-int Type_get_contents_c(Slot* datatype, i64 max_ints, i64 max_aints, i64 max_counts, i64 max_types,
-                        int* ints, i64* aints, i64* counts, Slot** types) {
+int Type_get_contents_c(DatatypeSlot* datatype, i64 max_ints, i64 max_aints, i64 max_counts,
+                        i64 max_types, int* ints, i64* aints, i64* counts, DatatypeSlot** types) {
   const Type* const type = type_of(datatype);
   if (type && type->large) {
     const LargeArguments& large = *type->large;
@@ -144,13 +144,13 @@ int Type_get_contents_c(Slot* datatype, i64 max_ints, i64 max_aints, i64 max_cou
                            ints, aints, types);
 }
 
-int Type_contiguous_wide(i64 count, Slot* oldtype, Slot** newtype) {
+int Type_contiguous_wide(i64 count, DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   const int error = contiguous(count, oldtype, newtype);
   if (error) return error;
   return LargeCounts(1).add(count).hand_over(*newtype, kCombinerContiguous, &oldtype, 1);
 }
-int Type_create_struct_wide(i64 count, const i64* lengths, const i64* places, Slot* const* types,
-                            Slot** newtype) {
+int Type_create_struct_wide(i64 count, const i64* lengths, const i64* places,
+                            DatatypeSlot* const* types, DatatypeSlot** newtype) {
   const int error = type_of_blocks(
       count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i]; },
       [=](i64 i) { return types[i]; }, newtype);
@@ -158,8 +158,8 @@ int Type_create_struct_wide(i64 count, const i64* lengths, const i64* places, Sl
   return LargeCounts::of_blocks(count, lengths, places)
       .hand_over(*newtype, kCombinerStruct, types, count);
 }
-int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places, Slot* oldtype,
-                              Slot** newtype) {
+int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places,
+                              DatatypeSlot* oldtype, DatatypeSlot** newtype) {
   const int error = type_of_blocks(
       count, [=](i64 i) { return lengths[i]; }, [=](i64 i) { return places[i]; },
       [=](i64) { return oldtype; }, newtype);
@@ -167,8 +167,8 @@ int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places, 
   return LargeCounts::of_blocks(count, lengths, places)
       .hand_over(*newtype, kCombinerHindexed, &oldtype, 1);
 }
-int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
-                                    Slot** newtype) {
+int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, DatatypeSlot* oldtype,
+                                    DatatypeSlot** newtype) {
   const int error = type_of_blocks(
       count, [=](i64) { return length; }, [=](i64 i) { return places[i]; },
       [=](i64) { return oldtype; }, newtype);
@@ -176,8 +176,8 @@ int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, Sl
   return LargeCounts::of_equal_blocks(count, length, places)
       .hand_over(*newtype, kCombinerHindexedBlock, &oldtype, 1);
 }
-int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, Slot* oldtype,
-                      Slot** newtype) {
+int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, DatatypeSlot* oldtype,
+                      DatatypeSlot** newtype) {
   i64 lower_bound = 0, extent = 0;
   int error = Type_get_extent(oldtype, &lower_bound, &extent);
   if (!error)
@@ -188,8 +188,8 @@ int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, Slot* ol
   return LargeCounts::of_blocks(count, lengths, places)
       .hand_over(*newtype, kCombinerIndexed, &oldtype, 1);
 }
-int Type_create_indexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
-                                   Slot** newtype) {
+int Type_create_indexed_block_wide(i64 count, i64 length, const i64* places, DatatypeSlot* oldtype,
+                                   DatatypeSlot** newtype) {
   i64 lower_bound = 0, extent = 0;
   int error = Type_get_extent(oldtype, &lower_bound, &extent);
   if (!error)

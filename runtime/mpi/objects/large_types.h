@@ -8,16 +8,16 @@
 
 namespace fermata::mpi::core {
 
-int Type_contiguous_wide(i64 count, Slot* oldtype, Slot** newtype);
-int Type_create_struct_wide(i64 count, const i64* lengths, const i64* places, Slot* const* types,
-                            Slot** newtype);
-int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places, Slot* oldtype,
-                              Slot** newtype);
-int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
-                                    Slot** newtype);
-int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, Slot* oldtype,
-                      Slot** newtype);
-int Type_create_indexed_block_wide(i64 count, i64 length, const i64* places, Slot* oldtype,
-                                   Slot** newtype);
+int Type_contiguous_wide(i64 count, DatatypeSlot* oldtype, DatatypeSlot** newtype);
+int Type_create_struct_wide(i64 count, const i64* lengths, const i64* places,
+                            DatatypeSlot* const* types, DatatypeSlot** newtype);
+int Type_create_hindexed_wide(i64 count, const i64* lengths, const i64* places,
+                              DatatypeSlot* oldtype, DatatypeSlot** newtype);
+int Type_create_hindexed_block_wide(i64 count, i64 length, const i64* places, DatatypeSlot* oldtype,
+                                    DatatypeSlot** newtype);
+int Type_indexed_wide(i64 count, const i64* lengths, const i64* places, DatatypeSlot* oldtype,
+                      DatatypeSlot** newtype);
+int Type_create_indexed_block_wide(i64 count, i64 length, const i64* places, DatatypeSlot* oldtype,
+                                   DatatypeSlot** newtype);
 
 }  // namespace fermata::mpi::core

@@ -10,7 +10,7 @@
 
 namespace fermata::mpi::core {
 
-int Alloc_mem(i64 size, Slot*, void* baseptr) {
+int Alloc_mem(i64 size, InfoSlot*, void* baseptr) {
   if (size < 0) return kErrSize;
   LowerScope scope;
   map_tables();

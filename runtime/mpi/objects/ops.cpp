@@ -15,12 +15,12 @@ namespace fermata::mpi {
 namespace {
 
 /// The application's datatype for a real one. Only user functions need it, so a search will do.
-Slot* datatype_of_real(u64 real) {
+DatatypeSlot* datatype_of_real(RealDatatype real) {
   for (u32 number = kDatatypeNull + 1; number < kPredefinedCount; number++)
-    if (slot_at(kDatatype, number)->real == real) return front::predefined(kDatatype, number);
-  Slot* found = null_of(kDatatype);
-  for_each_live(kDatatype, [&](Slot* slot) {
-    if (slot->real == real) found = slot;
+    if (slot_at<kDatatype>(number)->real() == real) return front::predefined<kDatatype>(number);
+  DatatypeSlot* found = null_of<kDatatype>();
+  for_each_live<kDatatype>([&](DatatypeSlot* slot) {
+    if (slot->real() == real) found = slot;
   });
   return found;
 }
@@ -57,30 +57,30 @@ constexpr OpThunks kOpThunks = [] {
 
 }  // namespace
 
-int make_op(Slot* slot) {
+int make_op(OpSlot* slot) {
   const Op* const op = op_of(slot);
   return lower().Op_create(reinterpret_cast<void*>(kOpThunks.of[op->thunk]), op->commute,
-                           &slot->real);
+                           &slot->real());
 }
 
 }  // namespace fermata::mpi
 
 namespace fermata::mpi::core {
 
-int Op_create_c(void* user_fn, int commute, Slot** handle) {
+int Op_create_c(void* user_fn, int commute, OpSlot** handle) {
   const int error = Op_create(user_fn, commute, handle);
   if (!error) op_of(*handle)->counts_widely = true;
   return error;
 }
 
-int Op_create(void* user_fn, int commute, Slot** handle) {
+int Op_create(void* user_fn, int commute, OpSlot** handle) {
   LowerScope scope;
   i32 thunk = 0;
   while (thunk < kThunks && state().objects.thunk_ops[thunk]) thunk++;
   if (thunk == kThunks) return kErrNoMem;  // more user operations alive than there are thunks
   Op* const op = arena_new<Op>();
   *op = Op{user_fn, commute != 0, thunk, 0, false, false};
-  Slot* const slot = slot_new(kOp, op);
+  OpSlot* const slot = slot_new<kOp>(op);
   state().objects.thunk_ops[thunk] = slot;
   const int error = make_op(slot);
   if (error) {
@@ -93,11 +93,11 @@ int Op_create(void* user_fn, int commute, Slot** handle) {
   return kSuccess;
 }
 
-int Op_free(Slot** handle) {
+int Op_free(OpSlot** handle) {
   LowerScope scope;
-  Slot* const slot = *handle;
+  OpSlot* const slot = *handle;
   if (is_null(slot, kOpNull) || (slot->flags & kSlotPredefined)) return kErrOp;
-  *handle = null_of(kOp);
+  *handle = null_of<kOp>();
   op_of(slot)->freed = true;
   return op_of(slot)->users ? int(kSuccess) : op_end(slot);
 }

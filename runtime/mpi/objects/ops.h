@@ -16,6 +16,6 @@
 
 namespace fermata::mpi {
 
-int make_op(Slot* slot);
+int make_op(OpSlot* slot);
 
 }  // namespace fermata::mpi

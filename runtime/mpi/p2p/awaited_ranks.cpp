@@ -22,7 +22,7 @@ void mark_senders(const Comm* comm, i32 source, bool* senders) {
   }
 }
 
-void mark_request(Slot* slot, const Wanted& wanted) {
+void mark_request(RequestSlot* slot, const Wanted& wanted) {
   const Request* const request = request_of(slot);
   if (request->kind == RequestKind::kPartitioned) return mark_partitioned(request, wanted);
   const bool is_active = request->state == RequestState::kActive;

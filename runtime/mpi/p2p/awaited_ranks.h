@@ -15,6 +15,6 @@ struct Wanted {
 /// A receive or probe that may match a message of this peer, or of any one.
 void mark_senders(const Comm* comm, i32 source, bool* senders);
 
-void mark_request(Slot* slot, const Wanted& wanted);
+void mark_request(RequestSlot* slot, const Wanted& wanted);
 
 }  // namespace fermata::mpi

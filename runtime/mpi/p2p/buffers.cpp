@@ -22,7 +22,7 @@ bool is_automatic(const void* buffer) {
   return buffer == reinterpret_cast<const void*>(kBufferAutomatic);
 }
 
-OwnBuffer* own_buffer_of(Slot* comm) {
+OwnBuffer* own_buffer_of(CommSlot* comm) {
   const Comm* const c = comm_of(comm);
   return c && c->buffer ? c->buffer : state().p2p.own_buffer;
 }
@@ -49,7 +49,7 @@ int own_buffer_tidy(OwnBuffer* buffer) {
 int own_buffer_flush(OwnBuffer* buffer) {
   int worst = kSuccess;
   while (true) {
-    Slot* request = nullptr;
+    RequestSlot* request = nullptr;
     {
       const LowerScope scope;
       if (!buffer->count) return worst;
@@ -61,24 +61,24 @@ int own_buffer_flush(OwnBuffer* buffer) {
   }
 }
 
-int own_buffer_send(OwnBuffer* buffer, const void* data, int count, Slot* datatype, int dest,
-                    int tag, Slot* comm) {
+int own_buffer_send(OwnBuffer* buffer, const void* data, int count, DatatypeSlot* datatype,
+                    int dest, int tag, CommSlot* comm) {
   int room = 0, bytes = 0, error = kSuccess;
   {
     const LowerScope scope;
-    error = lower().Pack_size(count, datatype->real, comm->real, &room);
+    error = lower().Pack_size(count, datatype->real(), comm->real(), &room);
   }
   if (error) return error;
   error = own_buffer_tidy(buffer);
   if (error) return error;
   const LowerScope scope;
   void* const packed = arena_alloc(u64(room) + 1);
-  Slot* request = nullptr;
-  error = lower().Pack(data, count, datatype->real, packed, room, &bytes, comm->real);
+  RequestSlot* request = nullptr;
+  error = lower().Pack(data, count, datatype->real(), packed, room, &bytes, comm->real());
   if (!error && !is_automatic(buffer->base) && buffer->used + bytes > buffer->bytes)
     error = kErrBuffer;
   if (!error)
-    error = core::Isend(packed, bytes, front::predefined(kDatatype, kPacked), dest, tag, comm,
+    error = core::Isend(packed, bytes, front::predefined<kDatatype>(kPacked), dest, tag, comm,
                         &request);
   if (error || request_of(request)->kind == RequestKind::kCompleted) {
     arena_free(packed);
@@ -129,7 +129,7 @@ void own_buffer_end(OwnBuffer** place) {
   if (*place) (void)own_buffer_detach(place, &base, &size);
 }
 
-int own_buffer_flush_at_once(OwnBuffer* buffer, Slot** request) {
+int own_buffer_flush_at_once(OwnBuffer* buffer, RequestSlot** request) {
   if (const int error = buffer ? own_buffer_flush(buffer) : int(kSuccess)) return error;
   *request = state().p2p.completed;
   return kSuccess;
@@ -139,13 +139,13 @@ int own_buffer_flush_at_once(OwnBuffer* buffer, Slot** request) {
 
 namespace fermata::mpi::core {
 
-int Bsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+int Bsend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag, CommSlot* comm) {
   if (OwnBuffer* const own = own_buffer_of(comm))
     return own_buffer_send(own, buf, count, datatype, dest, tag, comm);
   return bsend_lower(buf, count, datatype, dest, tag, comm);
 }
-int Ibsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-           Slot** request) {
+int Ibsend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag, CommSlot* comm,
+           RequestSlot** request) {
   OwnBuffer* const own = own_buffer_of(comm);
   if (!own) return ibsend_lower(buf, count, datatype, dest, tag, comm, request);
   if (const int error = own_buffer_send(own, buf, count, datatype, dest, tag, comm)) return error;
@@ -173,26 +173,26 @@ int Buffer_flush() {
   const int error = buffer_detach_lower(&base, &size);
   return error ? error : buffer_attach_lower(base, size);
 }
-int Buffer_iflush(Slot** request) {
+int Buffer_iflush(RequestSlot** request) {
   if (const int error = Buffer_flush()) return error;
   *request = state().p2p.completed;
   return kSuccess;
 }
 
-int Comm_attach_buffer(Slot* comm, void* buffer, int size) {
+int Comm_attach_buffer(CommSlot* comm, void* buffer, int size) {
   Comm* const c = live_comm(comm);
   return c ? own_buffer_attach(&c->buffer, buffer, size) : int(kErrComm);
 }
-int Comm_detach_buffer(Slot* comm, void* buffer_address, int* size) {
+int Comm_detach_buffer(CommSlot* comm, void* buffer_address, int* size) {
   Comm* const c = live_comm(comm);
   return c ? own_buffer_detach(&c->buffer, buffer_address, size) : int(kErrComm);
 }
-int Comm_flush_buffer(Slot* comm) {
+int Comm_flush_buffer(CommSlot* comm) {
   Comm* const c = live_comm(comm);
   if (!c) return kErrComm;
   return c->buffer ? own_buffer_flush(c->buffer) : int(kSuccess);
 }
-int Comm_iflush_buffer(Slot* comm, Slot** request) {
+int Comm_iflush_buffer(CommSlot* comm, RequestSlot** request) {
   Comm* const c = live_comm(comm);
   return c ? own_buffer_flush_at_once(c->buffer, request) : int(kErrComm);
 }

@@ -16,7 +16,7 @@ namespace fermata::mpi {
 
 // What MPI_Bsend has put into a buffer that is no lower half's: buffers.h.
 struct BufferedMessage {
-  Slot* request;
+  RequestSlot* request;
   i64 bytes;
 };
 struct OwnBuffer {
@@ -32,6 +32,6 @@ int own_buffer_detach(OwnBuffer** place, void* address, int* size);
 /// With the object that it belongs to.
 void own_buffer_end(OwnBuffer** place);
 
-int own_buffer_flush_at_once(OwnBuffer* buffer, Slot** request);
+int own_buffer_flush_at_once(OwnBuffer* buffer, RequestSlot** request);
 
 }  // namespace fermata::mpi

@@ -16,29 +16,29 @@
 namespace fermata::mpi::core {
 
 int Grequest_start(void* query_fn, void* free_fn, void* cancel_fn, void* extra_state,
-                   Slot** handle) {
+                   RequestSlot** handle) {
   LowerScope scope;
   Generalized* const calls = arena_new<Generalized>();
   *calls = Generalized{query_fn, free_fn, cancel_fn, extra_state};
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kGeneralized, RequestState::kPending);
   request->owns = true;
   request->comm = nullptr;
   request->object = nullptr;
-  request->kept_until_done = calls;
+  request->generalized = calls;
   *handle = slot;
   return kSuccess;
 }
 
-int Grequest_complete(Slot* slot) {
+int Grequest_complete(RequestSlot* slot) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
   if (request->kind != RequestKind::kGeneralized || request->state != RequestState::kPending)
     return kErrRequest;
   request->state = RequestState::kDone;
-  if (!request->forgotten) return kSuccess;
+  if (request->holder != Holder::kNobody) return kSuccess;
   const int error = last_outcome_of(request);
   release_handle(&slot);
   return error;

@@ -15,10 +15,10 @@
 
 namespace fermata::mpi {
 
-int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
-  Slot* slot = nullptr;
+int send_kept(void* packed, int bytes, int dest, int tag, CommSlot* comm) {
+  RequestSlot* slot = nullptr;
   const int error =
-      core::Isend(packed, bytes, front::predefined(kDatatype, kPacked), dest, tag, comm, &slot);
+      core::Isend(packed, bytes, front::predefined<kDatatype>(kPacked), dest, tag, comm, &slot);
   const LowerScope scope;
   if (error || request_of(slot)->kind == RequestKind::kCompleted) {
     arena_free(packed);
@@ -27,7 +27,7 @@ int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
   Request* const request = request_of(slot);
   request->kept_until_done = packed;
   request->owns = true;
-  request->forgotten = true;
+  request->holder = Holder::kNobody;
   if (request->state == RequestState::kActive) (void)complete_if_finished(slot);
   else may_leak(request_release_freed(slot));
   sweep_forgotten();
@@ -38,17 +38,17 @@ int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm) {
 
 namespace fermata::mpi::core {
 
-int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int sendtag,
-              void* recvbuf, int recvcount, Slot* recvtype, int source, int recvtag, Slot* comm,
-              Slot** request) {
+int Isendrecv(const void* sendbuf, int sendcount, DatatypeSlot* sendtype, int dest, int sendtag,
+              void* recvbuf, int recvcount, DatatypeSlot* recvtype, int source, int recvtag,
+              CommSlot* comm, RequestSlot** request) {
   int room = 0, bytes = 0, error = kSuccess;
   void* packed = nullptr;
   {
     const LowerScope scope;
-    error = lower().Pack_size(sendcount, sendtype->real, comm->real, &room);
+    error = lower().Pack_size(sendcount, sendtype->real(), comm->real(), &room);
     if (error) return error;
     packed = arena_alloc(u64(room) + 1);
-    error = lower().Pack(sendbuf, sendcount, sendtype->real, packed, room, &bytes, comm->real);
+    error = lower().Pack(sendbuf, sendcount, sendtype->real(), packed, room, &bytes, comm->real());
   }
   if (!error) error = Irecv(recvbuf, recvcount, recvtype, source, recvtag, comm, request);
   if (!error) return send_kept(packed, bytes, dest, sendtag, comm);
@@ -57,8 +57,8 @@ int Isendrecv(const void* sendbuf, int sendcount, Slot* sendtype, int dest, int 
   return error;
 }
 
-int Isendrecv_replace(void* buf, int count, Slot* datatype, int dest, int sendtag, int source,
-                      int recvtag, Slot* comm, Slot** request) {
+int Isendrecv_replace(void* buf, int count, DatatypeSlot* datatype, int dest, int sendtag,
+                      int source, int recvtag, CommSlot* comm, RequestSlot** request) {
   return Isendrecv(buf, count, datatype, dest, sendtag, buf, count, datatype, source, recvtag, comm,
                    request);
 }

@@ -9,6 +9,6 @@
 namespace fermata::mpi {
 
 /// Sends `bytes` packed bytes from arena memory, which is freed when they have gone.
-int send_kept(void* packed, int bytes, int dest, int tag, Slot* comm);
+int send_kept(void* packed, int bytes, int dest, int tag, CommSlot* comm);
 
 }  // namespace fermata::mpi

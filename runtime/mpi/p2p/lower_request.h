@@ -14,10 +14,10 @@ namespace fermata::mpi {
 
 /// Begins one on a window or file: `begin(real)` makes the lower call.
 template <typename Begin>
-int lower_request(Slot* object, Slot** handle, Begin begin) {
+int lower_request(Slot* object, RequestSlot** handle, Begin begin) {
   LowerScope scope;
-  Slot* const slot = request_slot_new();
-  const int error = begin(&slot->real);
+  RequestSlot* const slot = request_slot_new();
+  const int error = begin(&slot->real());
   if (error) {
     request_slot_free(slot);
     return error;

@@ -19,9 +19,10 @@ namespace fermata::mpi {
 namespace {
 
 /// Begins to receive a matched message that is held; its handle becomes null.
-int receive_matched_held(void* buf, int count, Slot* datatype, Slot** message, Slot** handle) {
+int receive_matched_held(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
+                         RequestSlot** handle) {
   UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kept->source, kept->tag,
               kept->comm->slot);
@@ -32,53 +33,55 @@ int receive_matched_held(void* buf, int count, Slot* datatype, Slot** message, S
   else *handle = slot;
   if (error && error != kErrTruncate) return error;
   slot_free(*message);
-  *message = null_of(kMessage);
+  *message = null_of<kMessage>();
   return error;
 }
 /// Receives one in one call of the lower half. Its sender has begun to send it, so this ends also
 /// where a checkpoint is pending.
-int receive_matched_now(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
+int receive_matched_now(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
+                        CanonStatus* status) {
   UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>((*message)->object);
-  const int error = lower().Mrecv(buf, count, datatype->real, &kept->real, status);
+  const int error = lower().Mrecv(buf, count, datatype->real(), &kept->real.message, status);
   if (error) front::tls_culprit = kept->comm->slot;
   if (error && error != kErrTruncate) return error;
   state().p2p.unexpected_matched--;
   give_receipt(kept);
   unexpected_free(kept);
   slot_free(*message);
-  *message = null_of(kMessage);
+  *message = null_of<kMessage>();
   return error;
 }
 /// What a message handle stands for; null for MPI_MESSAGE_NULL and MPI_MESSAGE_NO_PROC.
-const UnexpectedMessage* unexpected_of(const Slot* message) {
+const UnexpectedMessage* unexpected_of(const MessageSlot* message) {
   if (is_null(message, kMessageNull) || message->index == kMessageNoProc) return nullptr;
   return static_cast<const UnexpectedMessage*>(message->object);
 }
-Slot* comm_of_message(const Slot* message) {
+CommSlot* comm_of_message(const MessageSlot* message) {
   const UnexpectedMessage* const kept = unexpected_of(message);
   return kept ? kept->comm->slot : nullptr;
 }
-bool is_matched_held(const Slot* message) {
+bool is_matched_held(const MessageSlot* message) {
   const UnexpectedMessage* const kept = unexpected_of(message);
   return kept && kept->state == UnexpectedState::kHeld;
 }
 
 }  // namespace
 
-int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message, CanonStatus* status) {
+int probe_matched(int source, int tag, CommSlot* comm, int* flag, MessageSlot** message,
+                  CanonStatus* status) {
   Comm* const c = comm_of(comm);
   if (source == kProcNull) {
     *flag = 1;
-    *message = front::predefined(kMessage, kMessageNoProc);
+    *message = front::predefined<kMessage>(kMessageNoProc);
     *status = proc_null_status();
     return kSuccess;
   }
   UnexpectedMessage* kept = c && c->unexpected_first ? unexpected_match(c, source, tag) : nullptr;
   if (FERMATA_LIKELY(kept == nullptr)) {
-    u64 real = 0;
-    const int error = lower().Improbe(source, tag, comm->real, flag, &real, status);
+    RealMessage real{};
+    const int error = lower().Improbe(source, tag, comm->real(), flag, &real, status);
     if (error || !*flag) return error;
-    *message = slot_new(kMessage, unexpected_new_matched(c, real, *status));
+    *message = slot_new<kMessage>(unexpected_new_matched(c, real, *status));
     return kSuccess;
   }
   *flag = 1;
@@ -90,14 +93,15 @@ int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message, Ca
     unexpected_unlink(kept);
     give_receipt(kept);
   }
-  *message = slot_new(kMessage, kept);
+  *message = slot_new<kMessage>(kept);
   return kSuccess;
 }
 
-int receive_matched(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
+int receive_matched(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
+                    CanonStatus* status) {
   if (is_null(*message, kMessageNull)) return kErrRequest;
   if ((*message)->index == kMessageNoProc) {
-    *message = null_of(kMessage);
+    *message = null_of<kMessage>();
     *status = proc_null_status();
     return kSuccess;
   }
@@ -108,11 +112,11 @@ int receive_matched(void* buf, int count, Slot* datatype, Slot** message, CanonS
   if (error) return error;
   *status = unexpected_status(kept);
   error = kept->error;
-  if (!error) error = unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real, status);
+  if (!error) error = unpack_bytes(kept->data, kept->bytes, buf, count, datatype->real(), status);
   if (error) front::tls_culprit = kept->comm->slot;
   unexpected_free(kept);
   slot_free(*message);
-  *message = null_of(kMessage);
+  *message = null_of<kMessage>();
   return error;
 }
 
@@ -120,14 +124,15 @@ int receive_matched(void* buf, int count, Slot* datatype, Slot** message, CanonS
 
 namespace fermata::mpi::core {
 
-int Improbe(int source, int tag, Slot* comm, int* flag, Slot** message, CanonStatus* status) {
+int Improbe(int source, int tag, CommSlot* comm, int* flag, MessageSlot** message,
+            CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   *flag = 0;
-  *message = null_of(kMessage);
+  *message = null_of<kMessage>();
   return probe_matched(source, tag, comm, flag, message, status ? status : &local);
 }
-int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status) {
+int Mprobe(int source, int tag, CommSlot* comm, MessageSlot** message, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   Backoff backoff;
@@ -140,23 +145,25 @@ int Mprobe(int source, int tag, Slot* comm, Slot** message, CanonStatus* status)
     between_polls(backoff);
   }
 }
-int Mrecv(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status) {
+int Mrecv(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
+          CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   if (is_matched_held(*message) && !core_is_shared())
     return receive_matched_now(buf, count, datatype, message, status);
   if (is_matched_held(*message)) {
-    Slot* request = nullptr;
+    RequestSlot* request = nullptr;
     const int error = receive_matched_held(buf, count, datatype, message, &request);
     return error ? error : wait_request(&request, status);
   }
   return receive_matched(buf, count, datatype, message, status ? status : &local);
 }
-int Imrecv(void* buf, int count, Slot* datatype, Slot** message, Slot** handle) {
+int Imrecv(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
+           RequestSlot** handle) {
   LowerScope scope;
   if (is_matched_held(*message))
     return receive_matched_held(buf, count, datatype, message, handle);
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kRecv, buf, count, datatype, kProcNull, kAnyTag, nullptr);
   request->object = nullptr;

@@ -10,9 +10,11 @@ namespace fermata::mpi {
 
 /// Matched probe: takes the message out of everybody's sight. It is received where the program asks
 /// for it; should the rank park before that, it receives it as bytes (unexpected_fill_matched).
-int probe_matched(int source, int tag, Slot* comm, int* flag, Slot** message, CanonStatus* status);
+int probe_matched(int source, int tag, CommSlot* comm, int* flag, MessageSlot** message,
+                  CanonStatus* status);
 
 /// Delivers a matched message; it leaves the core state and its handle becomes null.
-int receive_matched(void* buf, int count, Slot* datatype, Slot** message, CanonStatus* status);
+int receive_matched(void* buf, int count, DatatypeSlot* datatype, MessageSlot** message,
+                    CanonStatus* status);
 
 }  // namespace fermata::mpi

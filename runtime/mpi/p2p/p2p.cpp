@@ -3,13 +3,14 @@
 
 namespace fermata::mpi {
 
-int send_registered(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
-  Slot* request = nullptr;
+int send_registered(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm) {
+  RequestSlot* request = nullptr;
   const int error = send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, &request);
   return error ? error : wait_request(&request, nullptr);
 }
 
-bool receive_out_of_turn(Slot* slot, int* error) {
+bool receive_out_of_turn(RequestSlot* slot, int* error) {
   Request* const request = request_of(slot);
   *error = request->error = kSuccess;
   if (request->peer == kProcNull) {
@@ -26,18 +27,18 @@ bool receive_out_of_turn(Slot* slot, int* error) {
     return true;
   }
   request->error = unexpected_deliver(kept, request->buffer, request->count,
-                                      request->datatype->real, &request->status);
+                                      request->datatype->real(), &request->status);
   request->state = RequestState::kDone;
   return true;
 }
 
-int receive_registered(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                       u64 posted_real, CanonStatus* status) {
-  Slot* slot = request_slot_new();
+int receive_registered(void* buf, int count, DatatypeSlot* datatype, int source, int tag,
+                       CommSlot* comm, RealRequest posted_real, CanonStatus* status) {
+  RequestSlot* slot = request_slot_new();
   fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
   int error = kSuccess;
   if (posted_real) {
-    slot->real = posted_real;
+    slot->real() = posted_real;
     request_of(slot)->order = ++state().p2p.post_order;
   } else {
     error = post_receive(slot);

@@ -35,7 +35,7 @@
 
 namespace fermata::mpi {
 
-inline void count_sent(Slot* comm, int dest, int tag) {
+inline void count_sent(CommSlot* comm, int dest, int tag) {
   if (FERMATA_UNLIKELY(dest < 0)) return;
   const Comm* const c = comm_of(comm);
   state().p2p.sent[c->members[dest]]++;
@@ -43,15 +43,15 @@ inline void count_sent(Slot* comm, int dest, int tag) {
     note_behind(c->id, c->members[dest], tag);
 }
 /// Likewise, of a send with a request.
-inline void count_request(Request* request, Slot* comm, int dest, int tag) {
+inline void count_request(Request* request, CommSlot* comm, int dest, int tag) {
   request->receiver = -1;
   if (FERMATA_UNLIKELY(dest < 0)) return;
   count_sent(comm, dest, tag);
   request->receiver = comm_of(comm)->members[dest];
 }
 
-using LowerSend = int (*)(const void*, int, u64, int, int, u64);
-using LowerIsend = int (*)(const void*, int, u64, int, int, u64, u64*);
+using LowerSend = int (*)(const void*, int, RealDatatype, int, int, RealComm);
+using LowerIsend = int (*)(const void*, int, RealDatatype, int, int, RealComm, RealRequest*);
 
 /// A call of the lower half that may wait for a rank that has parked.
 class Sending {
@@ -68,19 +68,19 @@ class Sending {
   Sending& operator=(const Sending&) = delete;
 };
 
-[[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf, int count,
-                                             Slot* datatype, int dest, int tag, Slot* comm,
-                                             Slot** handle) {
-  u64 real;
-  const int error = (lower().*call)(buf, count, datatype->real, dest, tag, comm->real, &real);
+[[gnu::always_inline]] inline int send_begin(LowerIsend MpiCalls::*call, const void* buf,
+                                             int count, DatatypeSlot* datatype, int dest, int tag,
+                                             CommSlot* comm, RequestSlot** handle) {
+  RealRequest real;
+  const int error = (lower().*call)(buf, count, datatype->real(), dest, tag, comm->real(), &real);
   if (FERMATA_UNLIKELY(error != kSuccess)) return error;
-  if (real == 0) {  // complete already
+  if (!real) {  // complete already
     count_sent(comm, dest, tag);
     *handle = state().p2p.completed;
     return kSuccess;
   }
-  Slot* const slot = request_slot_new();
-  slot->real = real;
+  RequestSlot* const slot = request_slot_new();
+  slot->real() = real;
   Request* const request = request_of(slot);
   request_start(request, RequestKind::kSend, RequestState::kActive);
   request->peer = dest;
@@ -90,10 +90,11 @@ class Sending {
   return kSuccess;
 }
 
-int send_registered(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm);
+int send_registered(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                    CommSlot* comm);
 
-[[gnu::always_inline]] inline int send_blocking(const void* buf, int count, Slot* datatype,
-                                                int dest, int tag, Slot* comm) {
+[[gnu::always_inline]] inline int send_blocking(const void* buf, int count, DatatypeSlot* datatype,
+                                                int dest, int tag, CommSlot* comm) {
   LowerScope scope;
   if (core_is_shared()) return send_registered(buf, count, datatype, dest, tag, comm);
   const Comm* const c = comm_of(comm);
@@ -101,7 +102,7 @@ int send_registered(const void* buf, int count, Slot* datatype, int dest, int ta
   {
     const Sending sending(is_known ? u32(c->members[dest]) + 1 : 0);
     if (!checkpoint_wanted()) {
-      const int error = lower().Send(buf, count, datatype->real, dest, tag, comm->real);
+      const int error = lower().Send(buf, count, datatype->real(), dest, tag, comm->real());
       if (FERMATA_LIKELY(error == kSuccess)) count_sent(comm, dest, tag);
       return error;
     }
@@ -111,8 +112,8 @@ int send_registered(const void* buf, int count, Slot* datatype, int dest, int ta
 
 /// Describes an active request; a derived datatype is kept alive by it.
 [[gnu::always_inline]] inline void fill_recipe(Request* request, RequestKind kind, void* buf,
-                                               int count, Slot* datatype, int peer, int tag,
-                                               Slot* comm) {
+                                               int count, DatatypeSlot* datatype, int peer, int tag,
+                                               CommSlot* comm) {
   request_start(request, kind, RequestState::kActive);
   request->buffer = buf;
   request->count = count;
@@ -127,7 +128,7 @@ int send_registered(const void* buf, int count, Slot* datatype, int dest, int ta
 /// Begins or completes a receive that the lower half must not match: of a message that is held or
 /// kept, or because nobody sends. (MPICH 4.0's non-blocking receive from MPI_PROC_NULL leaves the
 /// status unset.) Returns false if it is an ordinary one; *error is that of beginning it.
-bool receive_out_of_turn(Slot* slot, int* error);
+bool receive_out_of_turn(RequestSlot* slot, int* error);
 
 /// True if the lower half alone can answer a receive or probe: the common case, one test each.
 inline bool lower_alone(const Comm* comm, int source) {
@@ -135,19 +136,20 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// Posts the receive that the request describes.
-[[gnu::always_inline]] inline int post_receive(Slot* slot) {
+[[gnu::always_inline]] inline int post_receive(RequestSlot* slot) {
   Request* const request = request_of(slot);
   request->order = ++state().p2p.post_order;
   int error;
   if (!lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
     return error;
-  return lower().Irecv(request->buffer, request->count, request->datatype->real, request->peer,
-                       request->tag, request->comm->real, &slot->real);
+  return lower().Irecv(request->buffer, request->count, request->datatype->real(), request->peer,
+                       request->tag, request->comm->real(), &slot->real());
 }
 
-[[gnu::always_inline]] inline int receive_begin(void* buf, int count, Slot* datatype, int source,
-                                                int tag, Slot* comm, Slot** handle) {
-  Slot* const slot = request_slot_new();
+[[gnu::always_inline]] inline int receive_begin(void* buf, int count, DatatypeSlot* datatype,
+                                                int source, int tag, CommSlot* comm,
+                                                RequestSlot** handle) {
+  RequestSlot* const slot = request_slot_new();
   fill_recipe(request_of(slot), RequestKind::kRecv, buf, count, datatype, source, tag, comm);
   const int error = post_receive(slot);
   if (FERMATA_UNLIKELY(error != kSuccess)) {
@@ -159,28 +161,29 @@ inline bool lower_alone(const Comm* comm, int source) {
 }
 
 /// The rest of a blocking receive whose request must be known to the draining: slow, rare.
-int receive_registered(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                       u64 posted_real, CanonStatus* status);
+int receive_registered(void* buf, int count, DatatypeSlot* datatype, int source, int tag,
+                       CommSlot* comm, RealRequest posted_real, CanonStatus* status);
 
 /// A blocking receive. `status` may be null; then the lower half is asked for one only where the
 /// core state needs it, to learn who sent the message.
-[[gnu::always_inline]] inline int receive_blocking(void* buf, int count, Slot* datatype, int source,
-                                                   int tag, Slot* comm, CanonStatus* status) {
+[[gnu::always_inline]] inline int receive_blocking(void* buf, int count, DatatypeSlot* datatype,
+                                                   int source, int tag, CommSlot* comm,
+                                                   CanonStatus* status) {
   Comm* const c = comm_of(comm);
   CanonStatus local;
   // Among threads it is posted under the core lock: between a look at the kept messages and the
   // posting another thread could keep the very message that this one waits for.
   if (!lower_alone(c, source) || core_is_shared())
-    return receive_registered(buf, count, datatype, source, tag, comm, 0,
+    return receive_registered(buf, count, datatype, source, tag, comm, {},
                               status ? status : &local);
   if (!status && source == kAnySource) status = &local;
-  u64 left;
+  RealRequest left;
   int error;
   {
     const BlockingCall open;
-    error = lower().receive(buf, count, datatype->real, source, tag, comm->real, status, &left);
+    error = lower().receive(buf, count, datatype->real(), source, tag, comm->real(), status, &left);
   }
-  if (FERMATA_UNLIKELY(left != 0))
+  if (FERMATA_UNLIKELY(left))
     return receive_registered(buf, count, datatype, source, tag, comm, left,
                               status ? status : &local);
   if (FERMATA_LIKELY(error == kSuccess || error == kErrTruncate))
@@ -189,7 +192,7 @@ int receive_registered(void* buf, int count, Slot* datatype, int source, int tag
 }
 
 /// Looks for a message: kept ones first. *kept: the kept message that was found, or null.
-inline int probe_once(int source, int tag, Slot* comm, int* flag, UnexpectedMessage** kept,
+inline int probe_once(int source, int tag, CommSlot* comm, int* flag, UnexpectedMessage** kept,
                       CanonStatus* status) {
   Comm* const c = comm_of(comm);
   if (source == kProcNull) {
@@ -204,75 +207,79 @@ inline int probe_once(int source, int tag, Slot* comm, int* flag, UnexpectedMess
     *status = unexpected_status(*kept);
     return kSuccess;
   }
-  return lower().Iprobe(source, tag, comm->real, flag, status);
+  return lower().Iprobe(source, tag, comm->real(), flag, status);
 }
 
 }  // namespace fermata::mpi
 
 namespace fermata::mpi::core {
 
-inline int Send(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Send(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                CommSlot* comm) {
   return send_blocking(buf, count, datatype, dest, tag, comm);
 }
-inline int Issend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                  Slot** request) {
+inline int Issend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                  CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   const int error =
       send_begin(&MpiCalls::Issend, buf, count, datatype, dest, tag, comm, request);
   if (!error && *request != state().p2p.completed) synchronous_begin(*request, comm, tag);
   return error;
 }
-inline int Ssend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Ssend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                 CommSlot* comm) {
   LowerScope scope;
-  Slot* request = nullptr;
+  RequestSlot* request = nullptr;
   const int error = Issend(buf, count, datatype, dest, tag, comm, &request);
   return error ? error : wait_request(&request, nullptr);
 }
-inline int bsend_lower(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int bsend_lower(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                       CommSlot* comm) {
   LowerScope scope;
-  const int error = lower().Bsend(buf, count, datatype->real, dest, tag, comm->real);
+  const int error = lower().Bsend(buf, count, datatype->real(), dest, tag, comm->real());
   if (!error) count_sent(comm, dest, tag);
   return error;
 }
 // A ready send promises that the receive is posted. A kept message or a restart may have consumed
 // that receive, or not re-posted it yet, so the promise is not passed on: a standard send is right.
-inline int Rsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm) {
+inline int Rsend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                 CommSlot* comm) {
   return send_blocking(buf, count, datatype, dest, tag, comm);
 }
-inline int Isend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                 Slot** request) {
+inline int Isend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                 CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
 }
-inline int ibsend_lower(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                        Slot** request) {
+inline int ibsend_lower(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                        CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Ibsend, buf, count, datatype, dest, tag, comm, request);
 }
-inline int Irsend(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-                  Slot** request) {
+inline int Irsend(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+                  CommSlot* comm, RequestSlot** request) {
   LowerScope scope;
   return send_begin(&MpiCalls::Isend, buf, count, datatype, dest, tag, comm, request);
 }
 
-inline int Recv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
+inline int Recv(void* buf, int count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
                 CanonStatus* status) {
   LowerScope scope;
   return receive_blocking(buf, count, datatype, source, tag, comm, status);
 }
-inline int Irecv(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-                 Slot** request) {
+inline int Irecv(void* buf, int count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
+                 RequestSlot** request) {
   LowerScope scope;
   return receive_begin(buf, count, datatype, source, tag, comm, request);
 }
 
-inline int Iprobe(int source, int tag, Slot* comm, int* flag, CanonStatus* status) {
+inline int Iprobe(int source, int tag, CommSlot* comm, int* flag, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   UnexpectedMessage* kept;
   return probe_once(source, tag, comm, flag, &kept, status ? status : &local);
 }
-inline int Probe(int source, int tag, Slot* comm, CanonStatus* status) {
+inline int Probe(int source, int tag, CommSlot* comm, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   UnexpectedMessage* kept;

@@ -22,9 +22,7 @@
 namespace fermata::mpi {
 namespace {
 
-Partitioned* partitioned_of(const Request* request) {
-  return static_cast<Partitioned*>(request->kept_until_done);
-}
+Partitioned* partitioned_of(const Request* request) { return request->partitioned; }
 
 u64 ready_words(const Partitioned* of) { return (u64(of->partitions) + 63) / 64; }
 
@@ -70,15 +68,14 @@ void accept(const Introduced& came) {
 
 /// Takes in the introductions that have come.
 [[gnu::noinline]] void take_introductions() {
-  Slot* const own = state().p2p.own_comm;
+  CommSlot* const own = state().p2p.own_comm;
   for (;;) {
     int flag = 0;
-    Slot* message = nullptr;
+    MessageSlot* message = nullptr;
     CanonStatus status{};
     if (probe_matched(kAnySource, kIntroductionTag, own, &flag, &message, &status) || !flag) return;
     Introduced came{nullptr, status.source, {}};
-    if (receive_matched(&came.word, sizeof came.word, slot_at(kDatatype, kByte), &message,
-                        &status))
+    if (receive_matched(&came.word, sizeof came.word, slot_at<kDatatype>(kByte), &message, &status))
       fatal("the MPI library refuses a message about a partitioned one");
     accept(came);
   }
@@ -137,8 +134,8 @@ void partitioned_finish(Request* request) {
   message->polled = false;
 }
 
-int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot* datatype,
-                    int peer, int tag, Slot* comm, Slot** handle) {
+int partitioned_new(bool sends, const void* buf, int partitions, i64 count, DatatypeSlot* datatype,
+                    int peer, int tag, CommSlot* comm, RequestSlot** handle) {
   LowerScope scope;
   const Comm* const c = live_comm(comm);
   if (!c) return kErrComm;
@@ -150,7 +147,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
   i64 elements = 0;
   if (__builtin_mul_overflow(count, i64(partitions), &elements) || elements != i32(elements))
     return kErrValueTooLarge;
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, RequestKind::kPartitioned, const_cast<void*>(buf), i32(elements), datatype,
               peer, tag, nullptr);
@@ -158,7 +155,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
   request->wants_status = false;
   request->owns = true;
   request->state = RequestState::kInactive;
-  slot->real = state().lower.request_null;
+  slot->real() = state().lower.request_null;
   auto* const of = arena_new<Partitioned>();
   of->request = slot;
   of->comm_id = c->id;
@@ -167,7 +164,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
   of->sends = sends;
   of->partitions = partitions;
   if (sends) of->is_ready = arena_array<u64>(ready_words(of) + 1);
-  request->kept_until_done = of;
+  request->partitioned = of;
   *handle = slot;
   if (of->other < 0) return kSuccess;
   if (sends) return open_channel(of);
@@ -176,7 +173,7 @@ int partitioned_new(bool sends, const void* buf, int partitions, i64 count, Slot
 }
 
 /// Of a send: partitions `first` to `last` are ready.
-int partitions_ready(Slot* slot, int first, int last) {
+int partitions_ready(RequestSlot* slot, int first, int last) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
@@ -202,7 +199,7 @@ void take_last_introductions() {
   for (u32 i = 0; state().p2p.unintroduced && i < kPolls; i++) take_introductions();
 }
 
-int partitioned_start(Slot* slot) {
+int partitioned_start(RequestSlot* slot) {
   Request* const request = request_of(slot);
   Partitioned* const of = partitioned_of(request);
   of->ready = 0;
@@ -225,7 +222,7 @@ int partitioned_start(Slot* slot) {
   return error;
 }
 
-bool partitioned_is_pending(Slot* slot) {
+bool partitioned_is_pending(RequestSlot* slot) {
   Request* const request = request_of(slot);
   const Partitioned* const of = partitioned_of(request);
   if (is_unintroduced(of)) take_introductions();
@@ -258,29 +255,29 @@ void mark_partitioned(const Request* request, const Wanted& wanted) {
 
 namespace fermata::mpi::core {
 
-int Psend_init(const void* buf, int partitions, i64 count, Slot* datatype, int dest, int tag,
-               Slot* comm, Slot*, Slot** request) {
+int Psend_init(const void* buf, int partitions, i64 count, DatatypeSlot* datatype, int dest,
+               int tag, CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return partitioned_new(true, buf, partitions, count, datatype, dest, tag, comm, request);
 }
-int Precv_init(void* buf, int partitions, i64 count, Slot* datatype, int source, int tag,
-               Slot* comm, Slot*, Slot** request) {
+int Precv_init(void* buf, int partitions, i64 count, DatatypeSlot* datatype, int source, int tag,
+               CommSlot* comm, InfoSlot*, RequestSlot** request) {
   return partitioned_new(false, buf, partitions, count, datatype, source, tag, comm, request);
 }
 
-int Pready(int partition, Slot* request) {
+int Pready(int partition, RequestSlot* request) {
   return partitions_ready(request, partition, partition);
 }
-int Pready_range(int low, int high, Slot* request) {
+int Pready_range(int low, int high, RequestSlot* request) {
   return partitions_ready(request, low, high);
 }
-int Pready_list(int length, const int* list, Slot* request) {
+int Pready_list(int length, const int* list, RequestSlot* request) {
   for (int i = 0; i < length; i++)
     if (const int error = partitions_ready(request, list[i], list[i])) return error;
   return kSuccess;
 }
 
 /// A partition has arrived when all have.
-int Parrived(Slot* slot, int partition, int* flag) {
+int Parrived(RequestSlot* slot, int partition, int* flag) {
   LowerScope scope;
   if (is_null_request(slot)) return kErrRequest;
   const Request* const request = request_of(slot);

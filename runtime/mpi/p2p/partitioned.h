@@ -39,8 +39,8 @@ struct Introduced {
 
 struct Partitioned {
   Partitioned* next;  // in P2pState::unintroduced
-  Slot* request;      // the application's; null: freed
-  Slot* message;      // the persistent one; null: none, or none yet
+  RequestSlot* request;  // the application's; null: freed
+  RequestSlot* message;  // the persistent one; null: none, or none yet
   u64 comm_id;
   i32 tag;
   i32 other;  // world rank of the other side; -1: MPI_PROC_NULL
@@ -54,10 +54,10 @@ struct Partitioned {
 /// comes in time. UCX complains of messages that nobody has received.
 void take_last_introductions();
 
-int partitioned_start(Slot* slot);
+int partitioned_start(RequestSlot* slot);
 
 /// Whether a request that has been started is not at its end yet.
-bool partitioned_is_pending(Slot* slot);
+bool partitioned_is_pending(RequestSlot* slot);
 
 void partitioned_free(Request* request);
 

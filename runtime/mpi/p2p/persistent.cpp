@@ -7,30 +7,30 @@
 
 namespace fermata::mpi {
 
-int make_persistent(Slot* slot) {
+int make_persistent(RequestSlot* slot) {
   Request* const r = request_of(slot);
-  const u64 type = r->datatype->real;
-  const u64 comm = r->comm->real;
+  const RealDatatype type = r->datatype->real();
+  const RealComm comm = r->comm->real();
   if (r->kind == RequestKind::kPersistentRecv) {
-    r->mode = SendMode::kStandard;
-    return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+    r->receive_mode = ReceiveMode::kPosted;
+    return lower().Recv_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
   }
   switch (r->mode) {
     case SendMode::kBuffered:
-      return lower().Bsend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+      return lower().Bsend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
     case SendMode::kSynchronous:
-      return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+      return lower().Ssend_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
     case SendMode::kReady:  // see Rsend
-    case SendMode::kMatched:
     case SendMode::kStandard: break;
   }
-  return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real);
+  return lower().Send_init(r->buffer, r->count, type, r->peer, r->tag, comm, &slot->real());
 }
 
-int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count, Slot* datatype,
-                   int peer, int tag, Slot* comm, Slot** handle) {
+int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count,
+                   DatatypeSlot* datatype, int peer, int tag, CommSlot* comm,
+                   RequestSlot** handle) {
   LowerScope scope;
-  Slot* const slot = request_slot_new();
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   fill_recipe(request, kind, const_cast<void*>(buf), count, datatype, peer, tag, comm);
   request->mode = mode;
@@ -48,28 +48,28 @@ int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count, 
 
 namespace fermata::mpi::core {
 
-int Send_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-              Slot** request) {
+int Send_init(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag, CommSlot* comm,
+              RequestSlot** request) {
   return persistent_new(RequestKind::kPersistentSend, SendMode::kStandard, buf, count, datatype,
                         dest, tag, comm, request);
 }
-int Bsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-               Slot** request) {
+int Bsend_init(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+               CommSlot* comm, RequestSlot** request) {
   return persistent_new(RequestKind::kPersistentSend, SendMode::kBuffered, buf, count, datatype,
                         dest, tag, comm, request);
 }
-int Ssend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-               Slot** request) {
+int Ssend_init(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+               CommSlot* comm, RequestSlot** request) {
   return persistent_new(RequestKind::kPersistentSend, SendMode::kSynchronous, buf, count, datatype,
                         dest, tag, comm, request);
 }
-int Rsend_init(const void* buf, int count, Slot* datatype, int dest, int tag, Slot* comm,
-               Slot** request) {
+int Rsend_init(const void* buf, int count, DatatypeSlot* datatype, int dest, int tag,
+               CommSlot* comm, RequestSlot** request) {
   return persistent_new(RequestKind::kPersistentSend, SendMode::kReady, buf, count, datatype, dest,
                         tag, comm, request);
 }
-int Recv_init(void* buf, int count, Slot* datatype, int source, int tag, Slot* comm,
-              Slot** request) {
+int Recv_init(void* buf, int count, DatatypeSlot* datatype, int source, int tag, CommSlot* comm,
+              RequestSlot** request) {
   return persistent_new(RequestKind::kPersistentRecv, SendMode::kStandard, buf, count, datatype,
                         source, tag, comm, request);
 }

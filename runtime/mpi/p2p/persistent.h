@@ -22,25 +22,24 @@
 namespace fermata::mpi {
 
 /// Makes the real persistent request that the recipe describes.
-int make_persistent(Slot* slot);
+int make_persistent(RequestSlot* slot);
 
-int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count, Slot* datatype,
-                   int peer, int tag, Slot* comm, Slot** handle);
+int persistent_new(RequestKind kind, SendMode mode, const void* buf, int count,
+                   DatatypeSlot* datatype, int peer, int tag, CommSlot* comm, RequestSlot** handle);
 
-inline int persistent_start(Slot* slot) {
+inline int persistent_start(RequestSlot* slot) {
   if (is_null_request(slot)) return kErrRequest;
   Request* const request = request_of(slot);
   if (!is_persistent(request) || request->state != RequestState::kInactive) return kErrRequest;
   if (request->kind == RequestKind::kPersistentCollective) return kept_collective_start(slot);
   if (request->kind == RequestKind::kPartitioned) return partitioned_start(slot);
   request->order = ++state().p2p.post_order;
-  request->cancelled = false;
   request->wants_status = is_receive(request) && request->peer == kAnySource;
   int error;
   if (request->kind == RequestKind::kPersistentRecv &&
       !lower_alone(comm_of(request->comm), request->peer) && receive_out_of_turn(slot, &error))
     return error;
-  error = lower().Start(&slot->real);
+  error = lower().Start(&slot->real());
   if (error) note_culprit(request);
   if (error) return error;
   request->state = RequestState::kActive;
@@ -55,7 +54,7 @@ inline int persistent_start(Slot* slot) {
 
 namespace fermata::mpi::core {
 
-inline int Start(Slot** request) {
+inline int Start(RequestSlot** request) {
   LowerScope scope;
   return persistent_start(*request);
 }

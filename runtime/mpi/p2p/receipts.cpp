@@ -27,7 +27,7 @@ bool poll_announced(SynchronousSend* send) {
   if (!send->unfinished) return false;
   int flag = 0;
   CanonStatus status{};
-  const int error = lower().Test(&send->slot->real, &flag, &status);
+  const int error = lower().Test(&send->slot->real(), &flag, &status);
   if (!flag && error == kSuccess) return false;
   request_of(send->slot)->error = error;
   send->unfinished = false;
@@ -35,23 +35,23 @@ bool poll_announced(SynchronousSend* send) {
 }
 
 void give_up_receipt(SynchronousSend* send) {
-  may_fail(lower().Cancel(&send->receipt->real), "then a late receipt ends this receive");
-  request_of(send->receipt)->forgotten = true;
+  may_fail(lower().Cancel(&send->receipt->real()), "then a late receipt ends this receive");
+  request_of(send->receipt)->holder = Holder::kNobody;
   send->receipt = nullptr;
 }
 
 void announce(SynchronousSend* send) {
   Core& core = state();
-  Slot* const byte = slot_at(kDatatype, kByte);
+  DatatypeSlot* const byte = slot_at<kDatatype>(kByte);
   core.p2p.receipt_tag = next_receipt_tag(core.p2p.receipt_tag);
   send->word.receipt_tag = core.p2p.receipt_tag;
-  Slot* told = nullptr;
+  RequestSlot* told = nullptr;
   if (receive_begin(nullptr, 0, byte, send->receiver, core.p2p.receipt_tag, core.p2p.own_comm,
                     &send->receipt) ||
       send_begin(&MpiCalls::Isend, &send->word, int(sizeof send->word), byte, send->receiver,
                  kAnnouncementTag, core.p2p.own_comm, &told))
     fatal("the MPI library refuses a message of the checkpoint");
-  if (told != core.p2p.completed) request_of(told)->forgotten = true;
+  if (told != core.p2p.completed) request_of(told)->holder = Holder::kNobody;
   send->unfinished = true;
   request_of(send->slot)->error = kSuccess;
   send->epoch = core.safepoint.park.epoch;
@@ -72,7 +72,7 @@ void answer(i32 sender, const Announcement& word) {
 
 }  // namespace
 
-void synchronous_begin(Slot* slot, const Slot* comm, int tag) {
+void synchronous_begin(RequestSlot* slot, const CommSlot* comm, int tag) {
   Request* const request = request_of(slot);
   const Comm* const c = static_cast<const Comm*>(comm->object);
   if (request->receiver < 0 || c->outside) return;
@@ -103,7 +103,7 @@ void synchronous_end(const Request* request) {
   }
 }
 
-bool receipt_is_missing(Slot* slot) {
+bool receipt_is_missing(RequestSlot* slot) {
   Request* const request = request_of(slot);
   SynchronousSend* const send = synchronous_of(request);
   if (!send || !send->receipt) return false;
@@ -122,7 +122,7 @@ bool receipt_is_missing(Slot* slot) {
   }
   request->status = empty_status();
   request->state = RequestState::kDone;
-  if (request->forgotten) may_leak(request_release_freed(slot));
+  if (request->holder == Holder::kNobody) may_leak(request_release_freed(slot));
   return false;
 }
 

@@ -40,10 +40,10 @@ struct Announcement {
 // A synchronous send that has not ended.
 struct SynchronousSend {
   SynchronousSend* next;
-  Slot* slot;
+  RequestSlot* slot;
   i32 receiver;  // world rank
   Announcement word;
-  Slot* receipt;   // the receive of its receipt, once it has been announced; null: not needed
+  RequestSlot* receipt;  // the receive of its receipt, once it has been announced; null: not needed
   u32 epoch;       // the checkpoint at which it was
   bool unfinished;  // announced, and the lower half has not finished it
 };
@@ -55,13 +55,13 @@ struct OwedReceipt {
 };
 
 /// The request is active and has been counted.
-void synchronous_begin(Slot* slot, const Slot* comm, int tag);
+void synchronous_begin(RequestSlot* slot, const CommSlot* comm, int tag);
 
 void note_behind(u64 comm_id, i32 receiver, int tag);
 void synchronous_end(const Request* request);
 
 /// Of an announced send: looks whether the receipt has come, and records its end.
-bool receipt_is_missing(Slot* slot);
+bool receipt_is_missing(RequestSlot* slot);
 
 /// This rank is about to say how many messages it has sent: nothing more is sent after that.
 void announce_synchronous();

@@ -13,16 +13,16 @@ namespace {
 void kept_until_done_free(const Request* request) {
   arena_free(kept_arrays_free(request->kept_until_done));
   if (!request->object) return;
-  if (request->object->kind == kComm) return comm_request_ended(request->object);
-  op_unref(request->object);
+  if (request->object->kind == kComm) return comm_request_ended(slot_as<kComm>(request->object));
+  op_unref(slot_as<kOp>(request->object));
   type_unref(request->datatype);
 }
 
 /// The first in progress of the collective reads and writes of a file, in the order in which all
 /// members have begun them.
-Slot* first_in_file(const Slot* file) {
-  Slot* first = nullptr;
-  for_each_live(kRequest, [&](Slot* slot) {
+RequestSlot* first_in_file(const Slot* file) {
+  RequestSlot* first = nullptr;
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (request->state != RequestState::kActive || !is_collective(request)) return;
     if (request->comm || request->object != file) return;
@@ -31,16 +31,16 @@ Slot* first_in_file(const Slot* file) {
   return first;
 }
 
-bool complete_alone(Slot* slot) {
+bool complete_alone(RequestSlot* slot) {
   Request* const request = request_of(slot);
-  if (FERMATA_UNLIKELY(request->in_lower)) return false;  // its thread sees to it
+  if (FERMATA_UNLIKELY(request->holder == Holder::kThread)) return false;  // its thread sees to it
   int flag = 0;
   CanonStatus status{};
   status.source = request->peer;
-  const int error = lower().Test(&slot->real, &flag, &status);
+  const int error = lower().Test(&slot->real(), &flag, &status);
   if (!flag && error == kSuccess) return false;
   record_finished(slot, status, error);
-  if (request->forgotten) may_leak(request_release_freed(slot));
+  if (request->holder == Holder::kNobody) may_leak(request_release_freed(slot));
   return true;
 }
 
@@ -51,16 +51,16 @@ bool may_wait_unlocked() {
 
 /// Waits in the lower half with the core lock released, so that other threads get on meanwhile,
 /// until the request has finished or a checkpoint is pending. Until then it is this thread's alone.
-int wait_unlocked(Slot* slot, int* flag, CanonStatus* status) {
-  u64 real = slot->real;
+int wait_unlocked(RequestSlot* slot, int* flag, CanonStatus* status) {
+  RealRequest real = slot->real();
   int error;
-  request_of(slot)->in_lower = true;
+  request_of(slot)->holder = Holder::kThread;
   {
     const CoreUnlocked open;
     error = lower().wait(&real, flag, status);
   }
-  request_of(slot)->in_lower = false;
-  slot->real = real;
+  request_of(slot)->holder = Holder::kProgram;
+  slot->real() = real;
   return error;
 }
 
@@ -82,7 +82,7 @@ int generalized_end(Request* request) {
 
 void request_release_owned(Request* request) {
   if (request->kind == RequestKind::kGeneralized) (void)generalized_end(request);
-  if (request->kind == RequestKind::kGeneralized) arena_free(request->kept_until_done);
+  if (request->kind == RequestKind::kGeneralized) arena_free(request->generalized);
   else if (request->kind == RequestKind::kCollective) kept_until_done_free(request);
   else if (request->kind == RequestKind::kPersistentCollective)
     kept_collective_free(request);
@@ -95,13 +95,13 @@ void request_release_owned(Request* request) {
     type_unref(request->datatype);
 }
 
-int request_release_freed(Slot* slot) {
+int request_release_freed(RequestSlot* slot) {
   Request* const request = request_of(slot);
   int error = kSuccess;
   if (request->mode == SendMode::kSynchronous) synchronous_end(request);
   if (request->kind == RequestKind::kPersistentRecv) take_own_request_back(slot);
-  if (slot->real && (request->state == RequestState::kActive || has_persistent_real(request)))
-    error = lower().Request_free(&slot->real);
+  if (slot->real() && (request->state == RequestState::kActive || has_persistent_real(request)))
+    error = lower().Request_free(&slot->real());
   if (request->kind == RequestKind::kGeneralized) error = generalized_end(request);
   request_release(slot);
   return error;
@@ -112,19 +112,19 @@ void note_culprit(const Request* request) {
   Slot* object = request->comm;
   if (!object) {
     object = request->object;
-  } else if (const Comm* const comm = comm_of(object)) {
+  } else if (const Comm* const comm = comm_of(request->comm)) {
     if (comm->duplicate_of) object = comm->duplicate_of->slot;
     if (comm->dead) object = nullptr;
   }
   if (!front::tls_culprit) front::tls_culprit = object;
 }
 
-bool is_still_pending(Slot* slot) {
+bool is_still_pending(RequestSlot* slot) {
   if (request_of(slot)->kind == RequestKind::kPartitioned) return partitioned_is_pending(slot);
   return request_of(slot)->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
 }
 
-void record_finished(Slot* slot, const CanonStatus& status, int error) {
+void record_finished(RequestSlot* slot, const CanonStatus& status, int error) {
   Request* const request = request_of(slot);
   complete(request, status, error);
   request->status = status;
@@ -132,18 +132,19 @@ void record_finished(Slot* slot, const CanonStatus& status, int error) {
   request->state = RequestState::kDone;
   const bool of_comm = request->kind == RequestKind::kCollective && request->object &&
                        request->object->kind == kComm;
-  if (of_comm && !request->forgotten) comm_request_ended(request->object);
+  if (of_comm && request->holder != Holder::kNobody)
+    comm_request_ended(slot_as<kComm>(request->object));
 }
 
-bool complete_if_finished(Slot* slot) {
+bool complete_if_finished(RequestSlot* slot) {
   const Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(is_of_file(request) && is_collective(request)))
-    for (Slot* first; (first = first_in_file(request->object)) != slot;)
+    for (RequestSlot* first; (first = first_in_file(request->object)) != slot;)
       if (!complete_alone(first)) return false;
   return complete_alone(slot);
 }
 
-int wait_request_shared(Slot** handle, CanonStatus* status) {
+int wait_request_shared(RequestSlot** handle, CanonStatus* status) {
   for (Backoff backoff;; between_polls(backoff)) {
     bool done = false;
     const int error = may_wait_unlocked()

@@ -37,9 +37,7 @@ struct Generalized {
   void* extra_state;
 };
 
-inline Generalized* generalized_of(const Request* request) {
-  return static_cast<Generalized*>(request->kept_until_done);
-}
+inline Generalized* generalized_of(const Request* request) { return request->generalized; }
 
 [[gnu::cold]] void ask_outcome(Request* request);
 
@@ -62,14 +60,14 @@ inline Generalized* generalized_of(const Request* request) {
 
 [[gnu::cold]] void request_release_owned(Request* request);
 
-[[gnu::always_inline]] inline void request_release(Slot* slot) {
+[[gnu::always_inline]] inline void request_release(RequestSlot* slot) {
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->owns)) request_release_owned(request);
   request_slot_free(slot);
 }
 
 /// Of a request that the application has freed: it ends with its real request, if that still is.
-int request_release_freed(Slot* slot);
+int request_release_freed(RequestSlot* slot);
 
 /// Records a real request that has just finished with this status and error class.
 inline void complete(Request* request, const CanonStatus& status, int error) {
@@ -85,8 +83,8 @@ inline void complete(Request* request, const CanonStatus& status, int error) {
 [[gnu::cold]] void note_culprit(const Request* request);
 
 /// What the application sees of a finished request: its handle becomes null, or inactive.
-[[gnu::always_inline]] inline void release_handle(Slot** handle) {
-  Slot* const slot = *handle;
+[[gnu::always_inline]] inline void release_handle(RequestSlot** handle) {
+  RequestSlot* const slot = *handle;
   Request* const request = request_of(slot);
   if (FERMATA_UNLIKELY(request->kind >= RequestKind::kPersistentSend)) {
     if (request->kind != RequestKind::kCompleted) {
@@ -101,12 +99,12 @@ inline void complete(Request* request, const CanonStatus& status, int error) {
   *handle = state().handles.null_request;
 }
 
-[[gnu::always_inline]] inline bool is_null_request(const Slot* slot) {
+[[gnu::always_inline]] inline bool is_null_request(const RequestSlot* slot) {
   return slot == nullptr || slot->index == kRequestNull;
 }
 
 /// True if waiting for it returns at once with an empty status.
-inline bool is_idle(const Slot* slot) {
+inline bool is_idle(const RequestSlot* slot) {
   return slot == nullptr ||
          static_cast<const Request*>(slot->object)->state == RequestState::kInactive;
 }
@@ -117,22 +115,22 @@ inline void complete_unseen(const Request* request) {
 }
 
 /// Of a request that is kPending.
-bool is_still_pending(Slot* slot);
+bool is_still_pending(RequestSlot* slot);
 
-using LowerPoll = int (*)(u64*, int*, CanonStatus*);
+using LowerPoll = int (*)(RealRequest*, int*, CanonStatus*);
 
 /// Polls one active request and records it if it has finished. Returns true if it has.
 /// MPICH gets on with a file's collective request where that is polled, by collective calls of its
 /// own: so every member polls them in the same order.
-bool complete_if_finished(Slot* slot);
+bool complete_if_finished(RequestSlot* slot);
 
 /// Asks the lower half for one request: poll(slot, &flag, status). `*done`: it has finished,
 /// `*status` (may be null) is its status, the handle is released. Returns the request's error
 /// class.
 template <typename Poll>
-[[gnu::always_inline]] inline int poll_request_by(Poll poll, Slot** handle, bool* done,
+[[gnu::always_inline]] inline int poll_request_by(Poll poll, RequestSlot** handle, bool* done,
                                                   CanonStatus* status) {
-  Slot* const slot = *handle;
+  RequestSlot* const slot = *handle;
   Request* const request = request_of(slot);
   *done = true;
   if (FERMATA_UNLIKELY(is_of_file(request)) && request->state == RequestState::kActive &&
@@ -174,16 +172,16 @@ template <typename Poll>
 
 /// Likewise, once (MpiCalls::Test) or until it has finished or a checkpoint is pending
 /// (MpiCalls::wait).
-[[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, Slot** handle, bool* done,
-                                               CanonStatus* status) {
-  const auto ask = [poll](Slot* slot, int* flag, CanonStatus* got) {
-    return (lower().*poll)(&slot->real, flag, got);
+[[gnu::always_inline]] inline int poll_request(LowerPoll MpiCalls::*poll, RequestSlot** handle,
+                                               bool* done, CanonStatus* status) {
+  const auto ask = [poll](RequestSlot* slot, int* flag, CanonStatus* got) {
+    return (lower().*poll)(&slot->real(), flag, got);
   };
   return poll_request_by(ask, handle, done, status);
 }
 
 /// Records an active request that the lower half has finished, for whoever asks for it.
-void record_finished(Slot* slot, const CanonStatus& status, int error);
+void record_finished(RequestSlot* slot, const CanonStatus& status, int error);
 
 inline bool checkpoint_wanted() {
   return FERMATA_UNLIKELY(__atomic_load_n(&crossing().pending, __ATOMIC_RELAXED) != 0);
@@ -191,7 +189,7 @@ inline bool checkpoint_wanted() {
 
 /// These have been tested in vain: the program continues when one has finished, so it waits for
 /// them even if it does other things meanwhile.
-inline void note_polled(Slot* slot) {
+inline void note_polled(RequestSlot* slot) {
   if (checkpoint_wanted() && !is_idle(slot)) request_of(slot)->polled = true;
 }
 inline void note_polled(front::RequestList list, i32 count) {
@@ -199,10 +197,10 @@ inline void note_polled(front::RequestList list, i32 count) {
 }
 
 /// wait_request() where other threads may be inside MPI.
-int wait_request_shared(Slot** handle, CanonStatus* status);
+int wait_request_shared(RequestSlot** handle, CanonStatus* status);
 
 /// Waits for one request that is not idle. The gate is held.
-[[gnu::always_inline]] inline int wait_request(Slot** handle, CanonStatus* status) {
+[[gnu::always_inline]] inline int wait_request(RequestSlot** handle, CanonStatus* status) {
   if (core_is_shared()) return wait_request_shared(handle, status);
   for (Backoff backoff;; between_polls_alone(backoff)) {
     bool done = false;
@@ -216,7 +214,7 @@ int wait_request_shared(Slot** handle, CanonStatus* status);
 
 namespace fermata::mpi::core {
 
-inline int Wait(Slot** request, CanonStatus* status) {
+inline int Wait(RequestSlot** request, CanonStatus* status) {
   LowerScope scope;
   if (is_idle(*request)) {
     if (status) *status = empty_status();
@@ -225,7 +223,7 @@ inline int Wait(Slot** request, CanonStatus* status) {
   return wait_request(request, status);
 }
 
-inline int Test(Slot** request, int* flag, CanonStatus* status) {
+inline int Test(RequestSlot** request, int* flag, CanonStatus* status) {
   LowerScope scope;
   if (is_idle(*request)) {
     if (status) *status = empty_status();

@@ -3,13 +3,13 @@
 
 namespace fermata::mpi {
 
-Standing standing_in_file(Slot* slot) {
+Standing standing_in_file(RequestSlot* slot) {
   return complete_if_finished(slot) ? Standing::kFinished : Standing::kPending;
 }
 
 void finish_rest(i32 from, i32 count, RequestList list, StatusList statuses) {
   for (i32 i = from; i < count; i++) {
-    Slot* slot = list.get(i);
+    RequestSlot* slot = list.get(i);
     CanonStatus status = empty_status();
     bool done = true;
     int error = kSuccess;

@@ -34,9 +34,9 @@ enum class Standing : u8 { kIdle, kActive, kPending, kFinished };
 
 /// Of a file's request in progress. It is asked for by itself: for MPICH it is a generalized
 /// request with a function that polls, which its MPI_Testall calls also of one that has finished.
-[[gnu::cold]] Standing standing_in_file(Slot* slot);
+[[gnu::cold]] Standing standing_in_file(RequestSlot* slot);
 
-inline Standing standing_of(Slot* slot) {
+inline Standing standing_of(RequestSlot* slot) {
   if (is_idle(slot)) return Standing::kIdle;  // first: of long arrays most entries are null
   const Request* const request = request_of(slot);
   if (FERMATA_LIKELY(request->state == RequestState::kActive)) {
@@ -49,14 +49,14 @@ inline Standing standing_of(Slot* slot) {
 }
 
 /// The handle of entry i becomes null, or inactive.
-[[gnu::always_inline]] inline void release_handle(RequestList list, i32 i, Slot* slot) {
+[[gnu::always_inline]] inline void release_handle(RequestList list, i32 i, RequestSlot* slot) {
   release_handle(&slot);
   list.put(i, slot);
 }
 
 /// Takes over the outcome of entry i, which the lower half has just finished. `status`: what it
 /// said; null: the core state does not need it. Returns `error`.
-[[gnu::always_inline]] inline int release_entry(RequestList list, i32 i, Slot* slot,
+[[gnu::always_inline]] inline int release_entry(RequestList list, i32 i, RequestSlot* slot,
                                                 const CanonStatus* status, int error) {
   Request* const request = request_of(slot);
   if (status) complete(request, *status, error);
@@ -68,7 +68,7 @@ inline Standing standing_of(Slot* slot) {
 
 /// Likewise of what has finished in the core state: tell(status, error) hands its status on.
 template <typename Tell>
-[[gnu::always_inline]] inline int release_recorded_by(RequestList list, i32 i, Slot* slot,
+[[gnu::always_inline]] inline int release_recorded_by(RequestList list, i32 i, RequestSlot* slot,
                                                       Tell tell) {
   Request* const request = request_of(slot);
   const int error = last_outcome_of(request);  // sets the status of a generalized request
@@ -78,7 +78,7 @@ template <typename Tell>
   return error;
 }
 /// Its status becomes entry `place` of `statuses`.
-[[gnu::always_inline]] inline int release_recorded(RequestList list, i32 i, Slot* slot,
+[[gnu::always_inline]] inline int release_recorded(RequestList list, i32 i, RequestSlot* slot,
                                                    StatusList statuses, i32 place) {
   return release_recorded_by(list, i, slot, [&](const CanonStatus& status, int error) {
     if (statuses.is_wanted()) statuses.put(place, status, error);
@@ -87,19 +87,19 @@ template <typename Tell>
 
 /// Records the k-th of a batch, which the lower half has finished, for whoever asks for it.
 inline void record(Batch& batch, i32 k, const CanonStatus& status, int error, RequestList list) {
-  Slot* const slot = list.get(batch.at(k));
-  slot->real = batch.real(k);
+  RequestSlot* const slot = list.get(batch.at(k));
+  slot->real() = batch.real(k);
   record_finished(slot, status, error);
 }
 
-using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
+using LowerPollAll = int (*)(int, RealRequest*, int*, CanonStatus*);
 
 /// Asks the lower half for all of a batch, by Testall or wait_all; a single one by Test or wait.
 /// `statuses`: the batch's, or null. Returns kErrInStatus where some have failed.
 [[gnu::always_inline]] inline int ask_all(Batch& batch, bool waits, int* done,
                                           CanonStatus* statuses) {
-  LowerPoll MpiCalls::* const one = waits ? &MpiCalls::wait : &MpiCalls::Test;
-  LowerPollAll MpiCalls::* const all = waits ? &MpiCalls::wait_all : &MpiCalls::Testall;
+  LowerPoll MpiCalls::*const one = waits ? &MpiCalls::wait : &MpiCalls::Test;
+  LowerPollAll MpiCalls::*const all = waits ? &MpiCalls::wait_all : &MpiCalls::Testall;
   if (batch.count() != 1) return (lower().*all)(batch.count(), batch.reals(), done, statuses);
   if (statuses) statuses->source = kAnySource;
   if (statuses) statuses->internal[2] = 0;
@@ -114,13 +114,13 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
                                                  StatusList statuses, bool has_statuses,
                                                  int error) {
   const i32 i = batch.at(k);
-  Slot* const slot = list.get(i);
+  RequestSlot* const slot = list.get(i);
   CanonStatus* const status = has_statuses ? batch.status(k) : nullptr;
   if (FERMATA_UNLIKELY(error != kSuccess)) {
     if (status) error = status->error;
-    else if (batch.real(k) == slot->real) error = kErrPending;  // the handle was left alone
+    else if (batch.real(k) == slot->real()) error = kErrPending;  // the handle was left alone
     else note_culprit(request_of(slot));  // or another one of them
-    slot->real = batch.real(k);
+    slot->real() = batch.real(k);
   }
   if (statuses.is_wanted()) statuses.put(i, *status, error);
   if (FERMATA_LIKELY(error != kErrPending)) (void)release_entry(list, i, slot, status, error);
@@ -130,7 +130,7 @@ using LowerPollAll = int (*)(int, u64*, int*, CanonStatus*);
 /// Sorts entry i of an array all of which are waited for: it is released, or joins the batch.
 [[gnu::always_inline]] inline int collect(Batch& batch, RequestList list, i32 i,
                                           StatusList statuses, bool* pending) {
-  Slot* const slot = list.get(i);
+  RequestSlot* const slot = list.get(i);
   switch (standing_of(slot)) {
     case Standing::kActive: batch.add(i, slot); return kSuccess;
     case Standing::kIdle:
@@ -198,7 +198,7 @@ inline int Waitall(int count, RequestList list, StatusList statuses) {
     if (FERMATA_UNLIKELY(collect(batch, list, i, statuses, &pending))) result = kErrInStatus;
     if (FERMATA_LIKELY(!batch.is_full()) && i + 1 != count) continue;
     if (FERMATA_LIKELY(batch.count() == 1 && !statuses.is_wanted())) {
-      Slot* slot = list.get(batch.at(0));
+      RequestSlot* slot = list.get(batch.at(0));
       if (wait_request(&slot, nullptr)) result = kErrInStatus;
       list.put(batch.at(0), slot);
       batch.clear();
@@ -245,7 +245,7 @@ inline int release_all(i32 count, RequestList list, StatusList statuses, Batch& 
       if (release_polled(batch, k++, list, statuses, has_statuses, error)) result = kErrInStatus;
       continue;
     }
-    Slot* const slot = list.get(i);
+    RequestSlot* const slot = list.get(i);
     const Standing standing = standing_of(slot);
     if (FERMATA_LIKELY(standing == Standing::kFinished)) {
       if (release_recorded(list, i, slot, statuses, i)) result = kErrInStatus;
@@ -282,7 +282,7 @@ inline int Testall(int count, RequestList list, int* flag, StatusList statuses) 
   int error = kSuccess, all = 1;
   bool asked = false;
   for (i32 i = 0; i < count && all && !error; i++) {
-    Slot* const slot = list.get(i);
+    RequestSlot* const slot = list.get(i);
     const Standing standing = standing_of(slot);
     if (FERMATA_UNLIKELY(standing == Standing::kPending)) {
       poke_lower();  // the others are to get on all the same
@@ -318,14 +318,14 @@ struct Look {
   int error = kSuccess;  // kErrInStatus, or what is wrong with the call
 };
 
-using LowerPollSome = int (*)(int, u64*, int*, int*, CanonStatus*);
+using LowerPollSome = int (*)(int, RealRequest*, int*, int*, CanonStatus*);
 
 /// Asks the lower half which of a batch have finished, or, if it `waits`, until one has or a
 /// checkpoint is pending. Calls take(k, status, error) for each.
 template <typename Take>
 [[gnu::always_inline]] inline void ask_some(Batch& batch, bool waits, Look& look, Take take) {
   int done[Batch::kRoom], found = 0;
-  LowerPollSome MpiCalls::* const poll = waits ? &MpiCalls::wait_some : &MpiCalls::Testsome;
+  LowerPollSome MpiCalls::*const poll = waits ? &MpiCalls::wait_some : &MpiCalls::Testsome;
   const int error =
       (lower().*poll)(batch.count(), batch.reals(), &found, done, batch.statuses());
   look.active = true;
@@ -349,7 +349,7 @@ inline Look look_for_one(RequestList list, i32 count, bool waits, i32* index,
     record(batch, k, got, error, list);
   };
   for (i32 i = 0; i < count && first == count && !look.error; i++) {
-    Slot* const slot = list.get(i);
+    RequestSlot* const slot = list.get(i);
     switch (standing_of(slot)) {
       case Standing::kIdle: break;
       case Standing::kFinished: first = i; break;
@@ -379,14 +379,14 @@ inline Look look_for_some(RequestList list, i32 count, bool waits, int* indices,
   Batch batch;
   const auto hand_out = [&](i32 k, const CanonStatus& got, int error) {
     const i32 i = batch.at(k);
-    Slot* const slot = list.get(i);
-    slot->real = batch.real(k);
+    RequestSlot* const slot = list.get(i);
+    slot->real() = batch.real(k);
     if (statuses.is_wanted()) statuses.put(look.found, got, error);
     if (release_entry(list, i, slot, &got, error)) look.error = kErrInStatus;
     indices[look.found++] = i;
   };
   for (i32 i = 0; i < count; i++) {
-    Slot* const slot = list.get(i);
+    RequestSlot* const slot = list.get(i);
     switch (standing_of(slot)) {
       case Standing::kIdle: break;
       case Standing::kPending: look.pending = true; break;

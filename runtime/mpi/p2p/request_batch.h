@@ -20,11 +20,11 @@ class Batch {
     count_ = 0;
     wants_statuses_ = false;
   }
-  void add(i32 i, Slot* slot) {
+  void add(i32 i, RequestSlot* slot) {
     // In an error the real handle tells whether a request has finished, but not a persistent one's.
     const Request* const request = request_of(slot);
     const bool wants = request->wants_status || request->kind >= RequestKind::kPersistentSend;
-    const u64 real = slot->real;
+    const RealRequest real = slot->real();
     at_[count_] = i;  // all has been read before anything is written
     reals_[count_++] = real;
     wants_statuses_ |= wants;
@@ -32,7 +32,7 @@ class Batch {
   /// Of the k-th: its index in the array, its real handle, what the lower half said of it.
   i32 at(i32 k) const { return at_[k]; }
   const i32* places() const { return at_; }
-  u64 real(i32 k) const { return reals_[k]; }
+  RealRequest real(i32 k) const { return reals_[k]; }
   void drop_first() {
     count_--;
     for (i32 k = 0; k < count_; k++) {
@@ -42,14 +42,14 @@ class Batch {
   }
   CanonStatus* status(i32 k) { return statuses() + k; }
   bool wants_statuses() const { return wants_statuses_; }
-  u64* reals() { return reals_; }
+  RealRequest* reals() { return reals_; }
   CanonStatus* statuses() { return reinterpret_cast<CanonStatus*>(room_); }
 
  private:
   i32 count_ = 0;
   bool wants_statuses_ = false;
   i32 at_[kRoom];
-  u64 reals_[kRoom];
+  RealRequest reals_[kRoom];
   alignas(CanonStatus) u8 room_[sizeof(CanonStatus) * kRoom];
 };
 

@@ -22,9 +22,9 @@ void sweep_forgotten() {
   Core& core = state();
   if (++core.p2p.forgotten < core.p2p.forgotten_room) return;
   u32 left = 0;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
-    if (!request->forgotten) return;
+    if (request->holder != Holder::kNobody) return;
     if (request->state == RequestState::kActive) left += !complete_if_finished(slot);
     else if (request->state == RequestState::kDone) may_leak(request_release_freed(slot));
     else left += request->kind == RequestKind::kGeneralized || receipt_is_missing(slot);
@@ -39,7 +39,7 @@ namespace fermata::mpi::core {
 namespace {
 
 /// True of a partitioned one that has not come to its end.
-bool is_still_started(Slot* slot) {
+bool is_still_started(RequestSlot* slot) {
   const Request* const request = request_of(slot);
   return request->kind == RequestKind::kPartitioned && request->state == RequestState::kPending &&
          is_still_pending(slot);
@@ -47,7 +47,7 @@ bool is_still_started(Slot* slot) {
 
 }  // namespace
 
-int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
+int Request_get_status(RequestSlot* slot, int* flag, CanonStatus* status) {
   LowerScope scope;
   CanonStatus local;
   if (!status) status = &local;
@@ -63,7 +63,7 @@ int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
   }
   if (request->state == RequestState::kActive) {
     int done = 0;
-    const int error = lower().Test(&slot->real, &done, status);
+    const int error = lower().Test(&slot->real(), &done, status);
     *flag = done || error;
     if (!*flag) note_polled(slot);
     if (!*flag) return kSuccess;
@@ -75,27 +75,28 @@ int Request_get_status(Slot* slot, int* flag, CanonStatus* status) {
   return kSuccess;  // the error itself is reported where the request is completed
 }
 
-int Request_free(Slot** handle) {
+int Request_free(RequestSlot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
-  Slot* const slot = *handle;
+  RequestSlot* const slot = *handle;
   Request* const request = request_of(slot);
   const bool is_started = request->kind == RequestKind::kPersistentCollective
                               ? request->state == RequestState::kActive
                               : is_still_started(slot);
   if (is_started) return kErrRequest;  // MPI forbids it
-  *handle = null_of(kRequest);
+  *handle = null_of<kRequest>();
   if (request->kind == RequestKind::kCompleted) return kSuccess;
   if (request->state == RequestState::kPending ||
       (request->state == RequestState::kActive && is_receive(request))) {
-    request->forgotten = true;  // it may still receive; the draining must see and count that
+    // It may still receive; the draining must see and count that.
+    request->holder = Holder::kNobody;
     sweep_forgotten();
     return kSuccess;
   }
   return request_release_freed(slot);
 }
 
-int Cancel(Slot** handle) {
+int Cancel(RequestSlot** handle) {
   LowerScope scope;
   if (is_null_request(*handle)) return kErrRequest;
   const Request* const request = request_of(*handle);
@@ -104,11 +105,10 @@ int Cancel(Slot** handle) {
     return front::call_grequest_cancel(calls->cancel_fn, calls->extra_state,
                                        request->state == RequestState::kDone);
   }
-  if (request->state != RequestState::kActive || request->mode == SendMode::kMatched)
+  if (request->state != RequestState::kActive || request->receive_mode == ReceiveMode::kHeld)
     return kSuccess;  // too late
-  request_of(*handle)->cancelled = true;
   request_of(*handle)->wants_status = true;
-  return lower().Cancel(&(*handle)->real);
+  return lower().Cancel(&(*handle)->real());
 }
 
 int Test_cancelled(const CanonStatus* status, int* flag) {

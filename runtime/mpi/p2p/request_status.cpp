@@ -11,7 +11,7 @@
 namespace fermata::mpi::core {
 
 /// The first request that is complete, of those that may be; none may: it is said to be complete.
-int Request_get_status_any(int count, Slot* const* requests, int* index, int* flag,
+int Request_get_status_any(int count, RequestSlot* const* requests, int* index, int* flag,
                            CanonStatus* status) {
   bool any = false;
   *index = kUndefined;
@@ -30,7 +30,7 @@ int Request_get_status_any(int count, Slot* const* requests, int* index, int* fl
   return kSuccess;
 }
 
-int Request_get_status_all(int count, Slot* const* requests, int* flag,
+int Request_get_status_all(int count, RequestSlot* const* requests, int* flag,
                            front::StatusList statuses) {
   *flag = 1;
   for (int i = 0; i < count && *flag; i++) {
@@ -41,7 +41,7 @@ int Request_get_status_all(int count, Slot* const* requests, int* flag,
   return kSuccess;
 }
 
-int Request_get_status_some(int count, Slot* const* requests, int* found, int* indices,
+int Request_get_status_some(int count, RequestSlot* const* requests, int* found, int* indices,
                             front::StatusList statuses) {
   bool any = false;
   *found = 0;

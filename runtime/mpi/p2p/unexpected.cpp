@@ -37,11 +37,11 @@ int unexpected_fill(UnexpectedMessage* kept) {
   const bool held = kept->state == UnexpectedState::kHeld;
   u8* const data = arena_array<u8>(kept->bytes);
   const int count = int(kept->bytes);
-  const u64 byte = state().lower.byte;
-  u64 request = 0;
-  const int error = held ? lower().Imrecv(data, count, byte, &kept->real, &request)
+  const RealDatatype byte = state().lower.byte;
+  RealRequest request{};
+  const int error = held ? lower().Imrecv(data, count, byte, &kept->real.message, &request)
                          : lower().Irecv(data, count, byte, kept->source, kept->tag,
-                                         kept->comm->slot->real, &request);
+                                         kept->comm->slot->real(), &request);
   if (error) {
     arena_free(data);
     return error;
@@ -50,7 +50,7 @@ int unexpected_fill(UnexpectedMessage* kept) {
   kept->matched = false;
   state().p2p.unexpected_filling++;
   kept->data = data;
-  kept->real = request;
+  kept->real.request = request;
   kept->state = UnexpectedState::kFilling;
   (void)unexpected_arrived(kept);  // its state and its error are in it
   return kSuccess;
@@ -93,12 +93,12 @@ bool unexpected_arrived(UnexpectedMessage* kept) {
   if (kept->state != UnexpectedState::kFilling) return kept->state == UnexpectedState::kWhole;
   int flag = 0;
   CanonStatus status{};
-  const int error = lower().Test(&kept->real, &flag, &status);
+  const int error = lower().Test(&kept->real.request, &flag, &status);
   if (!flag && error == kSuccess) return false;
   if (error) fail_checkpoint(kCannotReceive);
   kept->error = error;
   kept->state = UnexpectedState::kWhole;
-  kept->real = 0;
+  kept->real.request = {};
   state().p2p.unexpected_filling--;
   unexpected_count(kept);
   return true;
@@ -112,7 +112,7 @@ void fail_checkpoint(const char* reason) {
 bool unexpected_take_one(Comm* comm, i32 source) {
   int flag = 0;
   CanonStatus status{};
-  const int error = lower().Iprobe(source, kAnyTag, comm->slot->real, &flag, &status);
+  const int error = lower().Iprobe(source, kAnyTag, comm->slot->real(), &flag, &status);
   if (error) fail_checkpoint(kCannotLook);
   if (error || !flag) return false;
   UnexpectedMessage* const kept = unexpected_new(comm, status);
@@ -139,24 +139,24 @@ void unexpected_take_all_held(const Comm* comm) {
 
 bool unexpected_hold_one(Comm* comm, i32 source) {
   int flag = 0;
-  u64 message = 0;
+  RealMessage message{};
   CanonStatus status{};
   const int error =
-      lower().Improbe(source, kAnyTag, comm->slot->real, &flag, &message, &status);
+      lower().Improbe(source, kAnyTag, comm->slot->real(), &flag, &message, &status);
   if (error) fail_checkpoint(kCannotLook);
   if (error || !flag) return false;
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   kept->state = UnexpectedState::kHeld;
-  kept->real = message;
+  kept->real.message = message;
   unexpected_append(kept);
   unexpected_count(kept);
   state().p2p.unexpected_held++;
   return true;
 }
 
-int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datatype,
+int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, RealDatatype datatype,
                  CanonStatus* status) {
-  u64 receive = 0;
+  RealRequest receive{};
   int error = lower().Irecv(buffer, count, datatype, 0, 0, state().lower.self, &receive);
   if (error) return error;
   error = lower().Send(data, int(bytes), state().lower.byte, 0, 0, state().lower.self);
@@ -175,7 +175,7 @@ int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datat
 }
 
 void send_receipt(i32 to, i32 tag) {
-  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real))
+  if (lower().Send(nullptr, 0, state().lower.byte, to, tag, state().p2p.own_comm->real()))
     fatal("the MPI library refuses a message of the checkpoint");  // its sender would wait for ever
   state().p2p.sent[to]++;
 }
@@ -198,7 +198,7 @@ void unexpected_await(UnexpectedMessage* kept) {
   for (Backoff backoff; !unexpected_arrived(kept);) between_polls_alone(backoff);
 }
 
-int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
+int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, RealDatatype datatype,
                        CanonStatus* status) {
   unexpected_await(kept);
   unexpected_unlink(kept);
@@ -210,10 +210,10 @@ int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 dat
   return error;
 }
 
-UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatus& status) {
+UnexpectedMessage* unexpected_new_matched(Comm* comm, RealMessage real, const CanonStatus& status) {
   UnexpectedMessage* const kept = unexpected_new(comm, status);
   kept->state = UnexpectedState::kHeld;
-  kept->real = real;
+  kept->real.message = real;
   kept->matched = true;
   unexpected_count(kept);
   state().p2p.unexpected_matched++;
@@ -230,7 +230,7 @@ void unexpected_match_held(UnexpectedMessage* kept) {
 bool unexpected_fill_matched() {
   bool all = true;
   if (FERMATA_LIKELY(state().p2p.unexpected_matched == 0)) return true;
-  for_each_live(kMessage, [&](Slot* slot) {
+  for_each_live<kMessage>([&](MessageSlot* slot) {
     UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
     if (kept->state == UnexpectedState::kHeld && unexpected_fill(kept) != kSuccess) all = false;
   });
@@ -238,18 +238,18 @@ bool unexpected_fill_matched() {
 }
 bool unexpected_matched_arrived() {
   bool any = false;
-  for_each_live(kMessage, [&](Slot* slot) {
+  for_each_live<kMessage>([&](MessageSlot* slot) {
     UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
     if (kept->state == UnexpectedState::kFilling) any |= unexpected_arrived(kept);
   });
   return any;
 }
 
-int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
+int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot) {
   Request* const request = request_of(slot);
-  u64 real = 0;
-  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real,
-                                   &kept->real, &real);
+  RealRequest real{};
+  const int error = lower().Imrecv(request->buffer, request->count, request->datatype->real(),
+                                   &kept->real.message, &real);
   if (error && error != kErrTruncate) return error;
   if (kept->matched) {
     state().p2p.unexpected_matched--;
@@ -260,9 +260,9 @@ int unexpected_receive(UnexpectedMessage* kept, Slot* slot) {
   give_receipt(kept);
   if (error == kSuccess) {
     state().p2p.received[kept->comm->members[kept->source]]--;
-    if (is_persistent(request)) slot->spare = slot->real;
-    slot->real = real;
-    request->mode = SendMode::kMatched;
+    if (is_persistent(request)) slot->own = slot->real();
+    slot->real() = real;
+    request->receive_mode = ReceiveMode::kHeld;
     request->state = RequestState::kActive;
   }
   unexpected_free(kept);

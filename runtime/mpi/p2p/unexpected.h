@@ -46,7 +46,10 @@ struct UnexpectedMessage {
   UnexpectedState state;
   bool counted;  // in P2pState::received
   bool matched;  // held for a message handle of the program; in no queue
-  u64 real;      // the message, if held; the request that fills `data`, if filling
+  union {
+    RealMessage message;  // kHeld
+    RealRequest request;  // kFilling: it fills `data`
+  } real;
   u8* data;
   u64 bytes;
   i32 source;  // rank in the communicator
@@ -136,7 +139,7 @@ bool unexpected_hold_one(Comm* comm, i32 source);
 
 /// Copies `bytes` packed bytes into `count` elements of a datatype, as if they had been received.
 /// Returns the canonical error class (kErrTruncate if they do not fit) and fills status->internal.
-int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, u64 datatype,
+int unpack_bytes(const void* data, u64 bytes, void* buffer, int count, RealDatatype datatype,
                  CanonStatus* status);
 
 /// A receipt is an empty message. Its receive has been posted, and so small a send never waits.
@@ -154,11 +157,11 @@ void unexpected_await(UnexpectedMessage* kept);
 
 /// Hands a message that is not held to the application and forgets it. The caller has unlinked
 /// nothing yet. Blocks until the message has come in.
-int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, u64 datatype,
+int unexpected_deliver(UnexpectedMessage* kept, void* buffer, int count, RealDatatype datatype,
                        CanonStatus* status);
 
 /// Keeps what a matched probe has taken out of the lower half's queue; it counts from now on.
-UnexpectedMessage* unexpected_new_matched(Comm* comm, u64 real, const CanonStatus& status);
+UnexpectedMessage* unexpected_new_matched(Comm* comm, RealMessage real, const CanonStatus& status);
 
 /// Matches a held message that is too large to be received as bytes (unexpected_fill).
 void unexpected_match_held(UnexpectedMessage* kept);
@@ -174,14 +177,14 @@ bool unexpected_matched_arrived();
 /// Begins to receive a held message where the request says, and forgets it. It counts when the
 /// request ends, like that of any receive. Never blocks. Returns the error class; unless it is
 /// kErrTruncate the message is held as before.
-int unexpected_receive(UnexpectedMessage* kept, Slot* slot);
+int unexpected_receive(UnexpectedMessage* kept, RequestSlot* slot);
 
 /// A persistent receive has its own real request again. The message of the other one has come in.
-inline void take_own_request_back(Slot* slot) {
+inline void take_own_request_back(RequestSlot* slot) {
   Request* const request = request_of(slot);
-  if (request->mode != SendMode::kMatched) return;
-  slot->real = slot->spare;
-  request->mode = SendMode::kStandard;
+  if (request->receive_mode != ReceiveMode::kHeld) return;
+  slot->real() = slot->own;
+  request->receive_mode = ReceiveMode::kPosted;
 }
 
 }  // namespace fermata::mpi

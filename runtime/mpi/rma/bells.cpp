@@ -58,7 +58,7 @@ bool bell_keep(const Comm* comm, i32 from) {
 
 int tell_member(const Window* window, int tag, i32 to) {
   if (!window->has_doors)
-    return send_blocking(nullptr, 0, slot_at(kDatatype, kByte), to, tag, window->comm);
+    return send_blocking(nullptr, 0, slot_at<kDatatype>(kByte), to, tag, window->comm);
   u32* const bell = bell_of(window, to, tag, comm_of(window->comm)->rank);
   __atomic_store_n(bell, *bell + 1, __ATOMIC_RELEASE);
   count_sent(window->comm, to, tag);
@@ -80,7 +80,7 @@ int await_member(const Window* window, int tag, i32 from) {
         return error;
     }
     if (there)
-      return receive_blocking(nullptr, 0, slot_at(kDatatype, kByte), from, tag, window->comm,
+      return receive_blocking(nullptr, 0, slot_at<kDatatype>(kByte), from, tag, window->comm,
                               nullptr);
     if (poll % kPokes == 0) poke_lower();  // its one-sided calls may need answers
     if (checkpoint_wanted()) safe_point({nullptr, 0, comm, from});

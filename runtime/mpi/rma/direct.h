@@ -19,8 +19,8 @@ namespace fermata::mpi {
 
 /// Bytes of a type that has no gaps between two of them, 0 if that is not known. Predefined pairs
 /// with gaps have sizes that are no powers of two.
-[[gnu::always_inline]] inline u64 solid_bytes(const Slot* type) {
-  const u64 size = type->spare;
+[[gnu::always_inline]] inline u64 solid_bytes(const DatatypeSlot* type) {
+  const u64 size = type->type_size;
   return (type->flags & kSlotPredefined) && (size & (size - 1)) == 0 ? size : 0;
 }
 
@@ -29,8 +29,9 @@ struct Direct {
   u8* target = nullptr;
   u64 bytes = 0;
 
-  [[gnu::always_inline]] Direct(Slot* win, const void* origin, i32 count, const Slot* type,
-                                i32 rank, i64 disp, i32 target_count, const Slot* target_type) {
+  [[gnu::always_inline]] Direct(WinSlot* win, const void* origin, i32 count,
+                                const DatatypeSlot* type, i32 rank, i64 disp, i32 target_count,
+                                const DatatypeSlot* target_type) {
     const Window* const window = window_of(win);
     if (FERMATA_UNLIKELY(!window || u32(rank) >= u32(window->direct_ranks))) return;
     if (FERMATA_UNLIKELY(window->access_epochs == 0)) return;
@@ -43,12 +44,12 @@ struct Direct {
     if (FERMATA_UNLIKELY(!fits || size == 0 || target_count < 0 || !origin ||
                          bytes != target_size * u64(target_count)))
       return;
-    target = reinterpret_cast<u8*>(window->counters->spare + u64(member.near_offset) + at);
+    target = reinterpret_cast<u8*>(window->counters->near_base + u64(member.near_offset) + at);
   }
 };
 
 /// Where a member's displacement is in its real window. What is none is the lower half's to refuse.
-inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
+inline i64 real_displacement(WinSlot* win, i32 rank, i64 disp) {
   const Window* const window = window_of(win);
   if (!window || disp < 0 || u32(rank) >= u32(window->ranks)) return disp;
   const WindowMember& member = window->members[rank];
@@ -59,26 +60,26 @@ inline i64 real_displacement(Slot* win, i32 rank, i64 disp) {
 
 namespace fermata::mpi::core {
 
-inline int Put(const void* origin, int count, Slot* type, int rank, i64 disp, int target_count,
-               Slot* target_type, Slot* win) {
+inline int Put(const void* origin, int count, DatatypeSlot* type, int rank, i64 disp,
+               int target_count, DatatypeSlot* target_type, WinSlot* win) {
   LowerScope scope;
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
   if (FERMATA_UNLIKELY(!direct.target)) {
     if (const int error = access_error(win, rank)) return error;
-    return lower().Put(origin, count, type->real, rank, real_displacement(win, rank, disp),
-                       target_count, target_type->real, win->real);
+    return lower().Put(origin, count, type->real(), rank, real_displacement(win, rank, disp),
+                       target_count, target_type->real(), win->real());
   }
   __builtin_memcpy(direct.target, origin, direct.bytes);
   return kSuccess;
 }
-inline int Get(void* origin, int count, Slot* type, int rank, i64 disp, int target_count,
-               Slot* target_type, Slot* win) {
+inline int Get(void* origin, int count, DatatypeSlot* type, int rank, i64 disp, int target_count,
+               DatatypeSlot* target_type, WinSlot* win) {
   LowerScope scope;
   const Direct direct(win, origin, count, type, rank, disp, target_count, target_type);
   if (FERMATA_UNLIKELY(!direct.target)) {
     if (const int error = access_error(win, rank)) return error;
-    return lower().Get(origin, count, type->real, rank, real_displacement(win, rank, disp),
-                       target_count, target_type->real, win->real);
+    return lower().Get(origin, count, type->real(), rank, real_displacement(win, rank, disp),
+                       target_count, target_type->real(), win->real());
   }
   __builtin_memcpy(origin, direct.target, direct.bytes);
   return kSuccess;

@@ -38,7 +38,7 @@ inline bool within_epoch(const Window* window) {
 
 /// kErrRmaSync if the memory of no member may be accessed now. `rank`: whose is to be; what is no
 /// member's is the lower half's to refuse.
-inline int access_error(Slot* win, i32 rank) {
+inline int access_error(WinSlot* win, i32 rank) {
   const Window* const window = window_of(win);
   const bool is_members = window && u32(rank) < u32(window->ranks);
   return is_members && window->access_epochs == 0 ? kErrRmaSync : kSuccess;

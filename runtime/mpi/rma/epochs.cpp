@@ -32,10 +32,9 @@ constexpr u64 kFairNs = 100'000'000;
 
 /// Adds to a counter of a member of the window. *before: its value until then.
 int counter_add(const Window* window, i32 target, i64 index, i64 amount, i64* before) {
-  const u64 real = window->counters->real;
-  const int error =
-      lower().Fetch_and_op(&amount, before, slot_at(kDatatype, abi::kInt64T)->real, target, index,
-                           slot_at(kOp, abi::kSum)->real, real);
+  const RealWin real = window->counters->real();
+  const int error = lower().Fetch_and_op(&amount, before, slot_at<kDatatype>(abi::kInt64T)->real(),
+                                         target, index, slot_at<kOp>(abi::kSum)->real(), real);
   return error ? error : lower().Win_flush(target, real);
 }
 
@@ -266,20 +265,20 @@ int locks_take_again(const Window* window) {
 
 namespace fermata::mpi::core {
 
-int Win_fence(int assertion, Slot* win) {
+int Win_fence(int assertion, WinSlot* win) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (within_epoch(window)) return kErrRmaSync;
   CollectiveScope scope(win);
   fence_begins(window, !(assertion & abi::kModeNosucceed));
   const BlockingCall open;
-  int error = lower().Win_flush_all(win->real);
-  if (!error) error = lower().Win_sync(win->real);
-  if (!error) error = lower().Barrier(window->comm->real);
-  return error ? error : lower().Win_sync(win->real);
+  int error = lower().Win_flush_all(win->real());
+  if (!error) error = lower().Win_sync(win->real());
+  if (!error) error = lower().Barrier(window->comm->real());
+  return error ? error : lower().Win_sync(win->real());
 }
 
-int Win_start(Slot* group, int assertion, Slot* win) {
+int Win_start(GroupSlot* group, int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   const Group* const g = members_of(group);
@@ -290,38 +289,38 @@ int Win_start(Slot* group, int assertion, Slot* win) {
   if (error || window->access.unchecked) return error;
   return peers_await(window->access, window, kTagPost, &window->own_posts);
 }
-int Win_post(Slot* group, int assertion, Slot* win) {
+int Win_post(GroupSlot* group, int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   const Group* const g = members_of(group);
   if (!window || !g) return window ? kErrGroup : kErrWin;
   if (window->exposure.ranks) return kErrRmaSync;
   int error = peers_set(&window->exposure, window, g, assertion & abi::kModeNocheck);
-  if (!error) error = lower().Win_sync(win->real);
+  if (!error) error = lower().Win_sync(win->real());
   if (error || window->exposure.unchecked) return error;
   return peers_tell(window->exposure, window, kTagPost, &window->own_posts);
 }
-int Win_complete(Slot* win) {
+int Win_complete(WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (!window->access.ranks) return kErrRmaSync;
-  int error = lower().Win_flush_all(win->real);
+  int error = lower().Win_flush_all(win->real());
   if (!error) error = peers_tell(window->access, window, kTagComplete, &window->own_completes);
   peers_clear(&window->access);
   epoch_closes(window);
   return error;
 }
-int Win_wait(Slot* win) {
+int Win_wait(WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (!window->exposure.ranks) return kErrRmaSync;
   const int error = peers_await(window->exposure, window, kTagComplete, &window->own_completes);
   peers_clear(&window->exposure);
-  return error ? error : lower().Win_sync(win->real);
+  return error ? error : lower().Win_sync(win->real());
 }
-int Win_test(Slot* win, int* flag) {
+int Win_test(WinSlot* win, int* flag) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -330,7 +329,7 @@ int Win_test(Slot* win, int* flag) {
   return *flag ? Win_wait(win) : int(kSuccess);
 }
 
-int Win_lock(int type, int target, int assertion, Slot* win) {
+int Win_lock(int type, int target, int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -346,9 +345,9 @@ int Win_lock(int type, int target, int assertion, Slot* win) {
   if (error) return error;
   window->locks[target] = kind;
   epoch_opens(window);
-  return window->has_doors ? int(kSuccess) : lower().Win_sync(win->real);
+  return window->has_doors ? int(kSuccess) : lower().Win_sync(win->real());
 }
-int Win_unlock(int target, Slot* win) {
+int Win_unlock(int target, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -356,13 +355,13 @@ int Win_unlock(int target, Slot* win) {
   if (target < 0 || target >= comm_of(window->comm)->size) return kErrRank;
   const LockKind kind = window->locks[target];
   if (kind == LockKind::kNone) return kErrRmaSync;
-  int error = lower().Win_flush(target, win->real);
-  if (!error && !window->has_doors) error = lower().Win_sync(win->real);
+  int error = lower().Win_flush(target, win->real());
+  if (!error && !window->has_doors) error = lower().Win_sync(win->real());
   window->locks[target] = LockKind::kNone;
   epoch_closes(window);
   return error ? error : lock_release(window, target, kind);
 }
-int Win_lock_all(int assertion, Slot* win) {
+int Win_lock_all(int assertion, WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -374,16 +373,16 @@ int Win_lock_all(int assertion, Slot* win) {
   if (error) return error;
   window->all_locked = kind;
   epoch_opens(window);
-  return lower().Win_sync(win->real);
+  return lower().Win_sync(win->real());
 }
-int Win_unlock_all(Slot* win) {
+int Win_unlock_all(WinSlot* win) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   const LockKind kind = window->all_locked;
   if (kind == LockKind::kNone) return kErrRmaSync;
-  int error = lower().Win_flush_all(win->real);
-  if (!error) error = lower().Win_sync(win->real);
+  int error = lower().Win_flush_all(win->real());
+  if (!error) error = lower().Win_sync(win->real());
   window->all_locked = LockKind::kNone;
   epoch_closes(window);
   return error ? error : lock_release(window, kAllMembers, kind);

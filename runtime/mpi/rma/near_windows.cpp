@@ -25,7 +25,7 @@ void clear_doors_taken(u64 first) {
 
 /// Makes the doors of all ranks of a host, `ranks` of the communicator `node`; or none, in all of
 /// them. Returns the error of agreeing on that.
-int make_doors(u64 node, const i32* ranks, int count) {
+int make_doors(RealComm node, const i32* ranks, int count) {
   Core& core = state();
   void* base = nullptr;
   int error = lower().Win_allocate_shared((kDoors + 1) * kDoorBytes, 1, core.lower.apart, node,
@@ -40,8 +40,8 @@ int make_doors(u64 node, const i32* ranks, int count) {
     if (ranks[i] == core.world.rank) clear_doors_taken(first);
   }
   int worst = error;
-  error = lower().Allreduce(&error, &worst, 1, slot_at(kDatatype, kInt)->real,
-                            slot_at(kOp, abi::kMax)->real, node);
+  error = lower().Allreduce(&error, &worst, 1, slot_at<kDatatype>(kInt)->real(),
+                            slot_at<kOp>(abi::kMax)->real(), node);
   if (error || worst) core.lower.doors = 0;
   return error;
 }
@@ -86,7 +86,7 @@ bool share_member(Window* window, i32 rank, u64 segment) {
   const u64 pages = page_ceil(segment);  // where in it the memory's are to be
   const MemberPages memory = pages_of_member(window, rank);
   window->members[rank].before = i64(pages - segment + memory.offset);
-  window->members[rank].near_offset = i64(pages + memory.offset - window->counters->spare);
+  window->members[rank].near_offset = i64(pages + memory.offset - window->counters->near_base);
   if (window->flavor == kWinFlavorShared)
     return launcher().share(memory.start, pages, memory.bytes) == 0;
   if (rank != comm_of(window->comm)->rank) return true;
@@ -98,15 +98,15 @@ bool share_member(Window* window, i32 rank, u64 segment) {
 /// Finds the segments of a real window of shared memory.
 bool adopt_segments(Window* window) {
   const Comm* const comm = comm_of(window->comm);
-  window->counters->spare = 0;
+  window->counters->near_base = 0;
   for (i32 rank = 0; rank < comm->size; rank++) {
     if (window->members[rank].size == 0) continue;
     i64 size;
     int unit;
     void* segment = nullptr;
-    if (lower().Win_shared_query(window->slot->real, rank, &size, &unit, &segment) || !segment)
+    if (lower().Win_shared_query(window->slot->real(), rank, &size, &unit, &segment) || !segment)
       return false;
-    if (!window->counters->spare) window->counters->spare = sys::arg(segment);
+    if (!window->counters->near_base) window->counters->near_base = sys::arg(segment);
     if (!share_member(window, rank, sys::arg(segment))) return false;
   }
   return true;
@@ -131,14 +131,15 @@ int find_neighbours() {
   const u64 world = u64(core.world.size);
   if (!core.rma.neighbours) core.rma.neighbours = arena_array<bool>(world);
   if (!core.rma.door_segments) core.rma.door_segments = arena_array<i64>(world);
-  core.lower.doors = core.lower.door_window = 0;
+  core.lower.doors = 0;
+  core.lower.door_window = {};
   __builtin_memset(core.rma.neighbours, 0, world * sizeof(bool));
   if (lower().Info_create(&core.lower.apart) ||
       lower().Info_set(core.lower.apart, "alloc_shared_noncontig", "true"))
     core.lower.apart = no_info();
-  u64 node = 0;
+  RealComm node{};
   int size = 0;
-  if (lower().Comm_split_type(slot_at(kComm, kCommWorld)->real, kCommTypeShared, 0, no_info(),
+  if (lower().Comm_split_type(slot_at<kComm>(kCommWorld)->real(), kCommTypeShared, 0, no_info(),
                               &node))
     return kSuccess;  // then this rank is no neighbour of any
   int error = lower().Comm_size(node, &size);
@@ -175,13 +176,12 @@ void window_unmap(const Window* window) {
 
 void unshare_lone_member(const Window* window) {
   if (window->ranks != 1 || !has_shared_memory(window) || !window->members[0].size) return;
-  const u64 at = u64(window->members[0].near_offset) + window->counters->spare;
+  const u64 at = u64(window->members[0].near_offset) + window->counters->near_base;
   (void)launcher().renew_lower(page_floor(at), pages_of_member(window, 0).bytes, false);
 }
 
-int begin_lower_epoch(u64 real) {
-  const int error =
-      lower().Win_set_errhandler(real, slot_at(kErrhandler, kErrorsReturn)->real);
+int begin_lower_epoch(RealWin real) {
+  const int error = lower().Win_set_errhandler(real, slot_at<kErrhandler>(kErrorsReturn)->real());
   return error ? error : lower().Win_lock_all(abi::kModeNocheck, real);
 }
 
@@ -190,18 +190,18 @@ int make_near(Window* window, bool* is_near) {
   window->direct_ranks = 0;
   if (!has_shared_memory(window) || !are_neighbours(comm)) return kSuccess;
   enum { kMade, kUnusable, kNone };
-  u64* const real = &window->slot->real;
+  RealWin* const real = &window->slot->real();
   void* base = nullptr;
   int outcome = kNone;
   if (!lower().Win_allocate_shared(segment_bytes(window), 1, state().lower.apart,
-                                   window->comm->real, &base, real))
+                                   window->comm->real(), &base, real))
     outcome = adopt_segments(window) ? kMade : kUnusable;
   const bool has_epoch = outcome == kMade && begin_lower_epoch(*real) == kSuccess;
   if (!has_epoch && outcome == kMade) outcome = kUnusable;
   if (const int error = largest_of_members(window->comm, outcome, &outcome)) return error;
   if (outcome == kUnusable && has_epoch) may_leak(lower().Win_unlock_all(*real));
   if (outcome == kUnusable) {
-    if (window->counters->spare) unshare_lone_member(window);
+    if (window->counters->near_base) unshare_lone_member(window);
     may_leak(lower().Win_free(real));
   }
   *is_near = outcome == kMade;

@@ -25,7 +25,7 @@
 // own, and the number is the member's for the life of the window. What is in them is not saved, for
 // each rank knows which locks it holds (epochs.h) and what it has heard.
 //
-// Invariant: Slot::spare of Window::counters is an address in the real window from which
+// Invariant: Slot::near_base of Window::counters is an address in the real window from which
 //            WindowMember::near_offset counts; it is used only if direct_ranks is not 0. Not
 //            checked: hot path.
 // Source: docs/decisions/0063-windows-share-pages.md.
@@ -56,7 +56,7 @@ void unshare_lone_member(const Window* window);
 /// Begins the one epoch of a lower window. Nobody ever asks for a lock that excludes others, so
 /// nothing has to be granted: MPICH would ask each member and wait for its answer.
 /// Errors are returned to us: Open MPI's window would end the job.
-int begin_lower_epoch(u64 real);
+int begin_lower_epoch(RealWin real);
 
 /// Makes the real window of shared memory, in its epoch. *is_near stays false, in all members, if
 /// it has to be a far one. Returns the error of agreeing on that.

@@ -50,14 +50,14 @@ int shared_map(SharedBlock* block, const char* name) {
 
 /// kErrRmaShared, in all members, if they do not all run on one host. Of processes of other jobs
 /// (spawned ones, say) the real MPI is asked.
-int refuse_other_hosts(Slot* slot) {
+int refuse_other_hosts(CommSlot* slot) {
   const Comm* const comm = comm_of(slot);
   if (!comm->outside) return are_neighbours(comm) ? kSuccess : kErrRmaShared;
   int size = 0;
   {
     const BlockingCall open;
-    u64 node = 0;
-    if (!lower().Comm_split_type(slot->real, kCommTypeShared, 0, no_info(), &node)) {
+    RealComm node{};
+    if (!lower().Comm_split_type(slot->real(), kCommTypeShared, 0, no_info(), &node)) {
       if (lower().Comm_size(node, &size)) size = 0;
       may_leak(lower().Comm_free(&node));
     }
@@ -65,7 +65,7 @@ int refuse_other_hosts(Slot* slot) {
   return members_agree(slot, size == comm->size ? kSuccess : kErrRmaShared);
 }
 
-int tell_creator(SharedBlock* block, u64 comm) {
+int tell_creator(SharedBlock* block, RealComm comm) {
   const BlockingCall open;
   return lower().Bcast(&block->creator, sizeof block->creator, state().lower.byte, 0, comm);
 }
@@ -73,7 +73,7 @@ int tell_creator(SharedBlock* block, u64 comm) {
 /// Makes the block of a new window and finds this rank's segment. Every member calls it.
 int shared_make(Window* window) {
   const Comm* const comm = comm_of(window->comm);
-  const u64 real = window->comm->real;
+  const RealComm real = window->comm->real();
   if (const int error = refuse_other_hosts(window->comm)) return error;
   SharedBlock* const block = arena_new<SharedBlock>();
   window->shared = block;
@@ -118,8 +118,8 @@ void shared_forget(const Window* window) {
 
 namespace fermata::mpi::core {
 
-int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
-                        Slot** win) {
+int Win_allocate_shared(i64 size, int disp_unit, InfoSlot* info, CommSlot* comm, void* baseptr,
+                        WinSlot** win) {
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorShared, disp_unit, info, win, [&](Window* window) {
     window->size = size;
@@ -130,7 +130,7 @@ int Win_allocate_shared(i64 size, int disp_unit, Slot* info, Slot* comm, void* b
   });
 }
 
-int Win_shared_query(Slot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
+int Win_shared_query(WinSlot* win, int rank, i64* size, int* disp_unit, void* baseptr) {
   const Window* const window = window_of(win);
   if (!window || !window->shared) return window ? kErrRmaFlavor : kErrWin;
   const i32 count = comm_of(window->comm)->size;

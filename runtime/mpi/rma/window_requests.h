@@ -14,7 +14,7 @@ namespace fermata::mpi {
 
 /// Likewise an operation on the memory of a window's member.
 template <typename Begin>
-int window_request(Slot* win, i32 target, Slot** handle, Begin begin) {
+int window_request(WinSlot* win, i32 target, RequestSlot** handle, Begin begin) {
   const int error = access_error(win, target);
   return error ? error : lower_request(win, handle, begin);
 }
@@ -23,8 +23,8 @@ int window_request(Slot* win, i32 target, Slot** handle, Begin begin) {
 
 namespace fermata::mpi::core {
 
-inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, int target_count,
-                Slot* target_type, Slot* win, Slot** request) {
+inline int Rput(const void* origin, int count, DatatypeSlot* type, int target, i64 at,
+                int target_count, DatatypeSlot* target_type, WinSlot* win, RequestSlot** request) {
   {
     LowerScope scope;
     const Direct direct(win, origin, count, type, target, at, target_count, target_type);
@@ -34,13 +34,13 @@ inline int Rput(const void* origin, int count, Slot* type, int target, i64 at, i
       return kSuccess;
     }
   }
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Rput(origin, count, type->real, target, real_displacement(win, target, at),
-                        target_count, target_type->real, win->real, real);
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Rput(origin, count, type->real(), target, real_displacement(win, target, at),
+                        target_count, target_type->real(), win->real(), real);
   });
 }
-inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int target_count,
-                Slot* target_type, Slot* win, Slot** request) {
+inline int Rget(void* origin, int count, DatatypeSlot* type, int target, i64 at, int target_count,
+                DatatypeSlot* target_type, WinSlot* win, RequestSlot** request) {
   {
     LowerScope scope;
     const Direct direct(win, origin, count, type, target, at, target_count, target_type);
@@ -50,27 +50,29 @@ inline int Rget(void* origin, int count, Slot* type, int target, i64 at, int tar
       return kSuccess;
     }
   }
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Rget(origin, count, type->real, target, real_displacement(win, target, at),
-                        target_count, target_type->real, win->real, real);
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Rget(origin, count, type->real(), target, real_displacement(win, target, at),
+                        target_count, target_type->real(), win->real(), real);
   });
 }
-inline int Raccumulate(const void* origin, int count, Slot* type, int target, i64 at,
-                       int target_count, Slot* target_type, Slot* op, Slot* win, Slot** request) {
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Raccumulate(origin, count, type->real, target,
+inline int Raccumulate(const void* origin, int count, DatatypeSlot* type, int target, i64 at,
+                       int target_count, DatatypeSlot* target_type, OpSlot* op, WinSlot* win,
+                       RequestSlot** request) {
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Raccumulate(origin, count, type->real(), target,
                                real_displacement(win, target, at), target_count,
-                               target_type->real, op->real, win->real, real);
+                               target_type->real(), op->real(), win->real(), real);
   });
 }
-inline int Rget_accumulate(const void* origin, int count, Slot* type, void* result,
-                           int result_count, Slot* result_type, int target, i64 at,
-                           int target_count, Slot* target_type, Slot* op, Slot* win,
-                           Slot** request) {
-  return window_request(win, target, request, [&](u64* real) {
-    return lower().Rget_accumulate(origin, count, type->real, result, result_count,
-                                   result_type->real, target, real_displacement(win, target, at),
-                                   target_count, target_type->real, op->real, win->real, real);
+inline int Rget_accumulate(const void* origin, int count, DatatypeSlot* type, void* result,
+                           int result_count, DatatypeSlot* result_type, int target, i64 at,
+                           int target_count, DatatypeSlot* target_type, OpSlot* op, WinSlot* win,
+                           RequestSlot** request) {
+  return window_request(win, target, request, [&](RealRequest* real) {
+    return lower().Rget_accumulate(origin, count, type->real(), result, result_count,
+                                   result_type->real(), target, real_displacement(win, target, at),
+                                   target_count, target_type->real(), op->real(), win->real(),
+                                   real);
   });
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 /// The real window over upper memory.
 int window_make_real(Window* window) {
-  const u64 comm = window->comm->real;
-  u64* const real = &window->slot->real;
+  const RealComm comm = window->comm->real();
+  RealWin* const real = &window->slot->real();
   if (window->flavor == kWinFlavorDynamic)
     return lower().Win_create_dynamic(no_info(), comm, real);
   for (i32 i = 0; i < comm_of(window->comm)->size; i++)
@@ -27,7 +27,7 @@ int window_make_real(Window* window) {
                             no_info(), comm, real);
 }
 
-bool is_window(const Slot* slot) { return slot->object != nullptr; }
+bool is_window(const WinSlot* slot) { return slot->object != nullptr; }
 
 }  // namespace
 
@@ -40,7 +40,7 @@ int members_exchange(Window* window, bool has_memory) {
   {
     const BlockingCall open;
     error = lower().Allgather(&own, sizeof own, state().lower.byte, window->members, sizeof own,
-                              state().lower.byte, window->comm->real);
+                              state().lower.byte, window->comm->real());
   }
   for (i32 i = 0; i < window->ranks && !error; i++)
     if (window->members[i].size == kNoMemory) error = kErrNoMem;
@@ -49,10 +49,10 @@ int members_exchange(Window* window, bool has_memory) {
 
 int window_make(Window* window, bool* agreed) {
   const MpiCalls& mpi = lower();
-  u64* const real = &window->slot->real;
-  u64* const counters = &window->counters->real;
+  RealWin* const real = &window->slot->real();
+  RealWin* const counters = &window->counters->real();
   window->counter[0] = window->counter[1] = 0;
-  *real = *counters = 0;
+  *real = *counters = {};
   find_doors(window);
   bool is_near = false;
   int error = make_near(window, &is_near);
@@ -61,7 +61,7 @@ int window_make(Window* window, bool* agreed) {
   window->is_new = false;
   if (!error && !window->has_doors)
     error = mpi.Win_create(window->counter, sizeof window->counter, sizeof window->counter[0],
-                           no_info(), window->comm->real, counters);
+                           no_info(), window->comm->real(), counters);
   if (!error && !is_near) error = begin_lower_epoch(*real);
   if (!error && !window->has_doors) error = begin_lower_epoch(*counters);
   for (AttachedMemory* a = window->attached; a && !error; a = a->next)
@@ -93,11 +93,11 @@ void window_forget(Window* window) {
 
 bool windows_flush() {
   int error = kSuccess;
-  for_each_live(kWin, [&](Slot* slot) {
+  for_each_live<kWin>([&](WinSlot* slot) {
     if (!is_window(slot)) return;
-    FERMATA_CHECK(slot->spare == window_of(slot)->comm->spare,
+    FERMATA_CHECK(slot->clock == window_of(slot)->comm->clock,
                   "a window is counted on the clock of its communicator");
-    if (!error) error = lower().Win_flush_all(slot->real);
+    if (!error) error = lower().Win_flush_all(slot->real());
   });
   return error == kSuccess;
 }
@@ -106,7 +106,7 @@ u64 window_id(const Window* window) { return comm_of(window->comm)->id; }
 
 Window* next_window(u64 last) {
   Window* next = nullptr;
-  for_each_live(kWin, [&](Slot* slot) {
+  for_each_live<kWin>([&](WinSlot* slot) {
     if (!is_window(slot)) return;
     Window* const window = window_of(slot);
     const u64 id = window_id(window);
@@ -117,13 +117,13 @@ Window* next_window(u64 last) {
 
 int window_close(Window* window) {
   const MpiCalls& mpi = lower();
-  u64* const real = &window->slot->real;
-  u64* const counters = &window->counters->real;
+  RealWin* const real = &window->slot->real();
+  RealWin* const counters = &window->counters->real();
   const BlockingCall open;
   int error = kSuccess;
   if (!window->has_doors) {  // nobody may touch a counter once its owner has left
     error = mpi.Win_flush_all(*real);
-    if (!error) error = mpi.Barrier(window->comm->real);
+    if (!error) error = mpi.Barrier(window->comm->real());
   }
   // All members wait for each other in MPI_Win_free: nobody touches a door of this window later.
   if (!error) error = mpi.Win_unlock_all(*real);
@@ -138,7 +138,7 @@ int window_close(Window* window) {
 
 namespace fermata::mpi::core {
 
-int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot** win) {
+int Win_create(void* base, i64 size, int disp_unit, InfoSlot* info, CommSlot* comm, WinSlot** win) {
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorCreate, disp_unit, info, win, [&](Window* window) {
     window->base = base;
@@ -146,7 +146,8 @@ int Win_create(void* base, i64 size, int disp_unit, Slot* info, Slot* comm, Slot
     return members_exchange(window);
   });
 }
-int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr, Slot** win) {
+int Win_allocate(i64 size, int disp_unit, InfoSlot* info, CommSlot* comm, void* baseptr,
+                 WinSlot** win) {
   if (size < 0) return kErrSize;
   return window_new(comm, kWinFlavorAllocate, disp_unit, info, win, [&](Window* window) {
     window->size = size;
@@ -155,23 +156,23 @@ int Win_allocate(i64 size, int disp_unit, Slot* info, Slot* comm, void* baseptr,
     return error;
   });
 }
-int Win_create_dynamic(Slot* info, Slot* comm, Slot** win) {
+int Win_create_dynamic(InfoSlot* info, CommSlot* comm, WinSlot** win) {
   return window_new(comm, kWinFlavorDynamic, 1, info, win,
                     [](Window* window) { return members_exchange(window); });
 }
 
-int Win_attach(Slot* win, void* base, i64 size) {
+int Win_attach(WinSlot* win, void* base, i64 size) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
-  const int error = lower().Win_attach(win->real, base, size);
+  const int error = lower().Win_attach(win->real(), base, size);
   if (error) return error;
   AttachedMemory* const attached = arena_new<AttachedMemory>();
   *attached = AttachedMemory{window->attached, base, size};
   window->attached = attached;
   return kSuccess;
 }
-int Win_detach(Slot* win, const void* base) {
+int Win_detach(WinSlot* win, const void* base) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window || window->flavor != kWinFlavorDynamic) return window ? kErrRmaFlavor : kErrWin;
@@ -180,33 +181,33 @@ int Win_detach(Slot* win, const void* base) {
     AttachedMemory* const gone = *at;
     *at = gone->next;
     arena_free(gone);
-    return lower().Win_detach(win->real, base);
+    return lower().Win_detach(win->real(), base);
   }
   return kErrRmaAttach;
 }
 
-int Win_free(Slot** handle) {
-  Slot* const win = *handle;
+int Win_free(WinSlot** handle) {
+  WinSlot* const win = *handle;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   if (const int error = free_error(window)) return error;
   (void)attributes_drop(kWin, win, &window->attributes, false);
-  Slot* comm = window->comm;
+  CommSlot* comm = window->comm;
   {
     CollectiveScope scope(win);
     if (const int error = window_close(window)) return error;
     if (window->info) (void)Info_free(&window->info);
     window_forget(window);
-    *handle = null_of(kWin);
+    *handle = null_of<kWin>();
   }
   return own_comm_free(comm);
 }
 
-int Win_get_group(Slot* win, Slot** group) {
+int Win_get_group(WinSlot* win, GroupSlot** group) {
   const Window* const window = window_of(win);
   return window ? Comm_group(window->comm, group) : int(kErrWin);
 }
-int Win_set_name(Slot* win, const char* name) {
+int Win_set_name(WinSlot* win, const char* name) {
   LowerScope scope;
   Window* const window = window_of(win);
   if (!window) return kErrWin;
@@ -214,7 +215,7 @@ int Win_set_name(Slot* win, const char* name) {
   window->name = text_copy(name);
   return kSuccess;
 }
-int Win_get_name(Slot* win, char* name, int* length) {
+int Win_get_name(WinSlot* win, char* name, int* length) {
   const Window* const window = window_of(win);
   const char* const text = window ? window->name ? window->name : "" : "MPI_WIN_NULL";
   copy_truncated(name, text, kMaxObjectName - 1);
@@ -222,11 +223,11 @@ int Win_get_name(Slot* win, char* name, int* length) {
   return kSuccess;
 }
 
-int Win_set_info(Slot* win, Slot* info) {
+int Win_set_info(WinSlot* win, InfoSlot* info) {
   Window* const window = window_of(win);
   return window ? hints_take(&window->info, kWindowHints, info) : int(kErrWin);
 }
-int Win_get_info(Slot* win, Slot** info) {
+int Win_get_info(WinSlot* win, InfoSlot** info) {
   const Window* const window = window_of(win);
   return window ? hints_give(window->info, kWindowHints, info) : int(kErrWin);
 }
@@ -235,15 +236,15 @@ int Win_create_keyval(void* copy_fn, void* delete_fn, int* number, void* extra_s
   return keyval_new(kWin, copy_fn, delete_fn, number, extra_state);
 }
 int Win_free_keyval(int* number) { return keyval_free(kWin, number); }
-int Win_set_attr(Slot* win, int number, void* value) {
+int Win_set_attr(WinSlot* win, int number, void* value) {
   Window* const w = window_of(win);
   return w ? attribute_set(kWin, win, &w->attributes, number, {value, 0}) : int(kErrWin);
 }
-int Win_delete_attr(Slot* win, int number) {
+int Win_delete_attr(WinSlot* win, int number) {
   Window* const w = window_of(win);
   return w ? attribute_remove(kWin, win, &w->attributes, number) : int(kErrWin);
 }
-int Win_get_attr(Slot* win, int number, void* value, int* flag) {
+int Win_get_attr(WinSlot* win, int number, void* value, int* flag) {
   Window* const window = window_of(win);
   if (!window) return kErrWin;
   void** const out = static_cast<void**>(value);
@@ -259,18 +260,18 @@ int Win_get_attr(Slot* win, int number, void* value, int* flag) {
   return attribute_get(kWin, window->attributes, number, value, flag);
 }
 
-int Win_create_errhandler(void* fn, Slot** errhandler) {
+int Win_create_errhandler(void* fn, ErrhandlerSlot** errhandler) {
   return errhandler_new(kWin, fn, errhandler);
 }
-int Win_set_errhandler(Slot* win, Slot* errhandler) {
+int Win_set_errhandler(WinSlot* win, ErrhandlerSlot* errhandler) {
   Window* const window = window_of(win);
   return window ? set_errhandler(&window->errhandler, errhandler) : int(kErrWin);
 }
-int Win_get_errhandler(Slot* win, Slot** errhandler) {
+int Win_get_errhandler(WinSlot* win, ErrhandlerSlot** errhandler) {
   Window* const window = window_of(win);
   return window ? get_errhandler(window->errhandler, kErrorsAreFatal, errhandler) : int(kErrWin);
 }
-int Win_call_errhandler(Slot* win, int errorcode) {
+int Win_call_errhandler(WinSlot* win, int errorcode) {
   if (!window_of(win)) return kErrWin;
   (void)raise(win, errorcode, "MPI_Win_call_errhandler");
   return kSuccess;

@@ -19,7 +19,7 @@
 //
 // Invariant: both lower windows of a live window are in a lock_all epoch. Not checked: no MPI
 //            tells; an error of beginning one is that of the window.
-// Invariant: Slot::spare of a window's slot is the clock of its communicator. Checked where ranks
+// Invariant: Slot::clock of a window's slot is the clock of its communicator. Checked where ranks
 //            drain (windows_flush).
 // Source: docs/decisions/0019-windows-in-one-epoch.md, 0063-windows-share-pages.md.
 #pragma once
@@ -56,9 +56,10 @@ void window_forget(Window* window);
 /// The part that all constructors share. `memory` fills in base and size. All of it belongs to the
 /// one call on `comm` that is counted: a rank that has entered it finishes it before it parks.
 template <typename Memory>
-int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Memory memory) {
+int window_new(CommSlot* comm, i32 flavor, i32 disp_unit, InfoSlot* info, WinSlot** win,
+               Memory memory) {
   if (disp_unit < 1) return kErrDisp;
-  return with_own_comm(comm, [&](Slot* made) {
+  return with_own_comm(comm, [&](CommSlot* made) {
     Window* const window = arena_new<Window>();
     const u64 members = u64(comm_of(made)->size);
     window->comm = made;
@@ -70,9 +71,9 @@ int window_new(Slot* comm, i32 flavor, i32 disp_unit, Slot* info, Slot** win, Me
     window->app_model = front::app_win_model(kWinUnified);
     window->locks = arena_array<LockKind>(members);
     __builtin_memset(window->locks, 0, members);
-    window->slot = slot_new(kWin, window);
-    window->counters = slot_new(kWin, nullptr);
-    window->slot->spare = made->spare;
+    window->slot = slot_new<kWin>(window);
+    window->counters = slot_new<kWin>(nullptr);
+    window->slot->clock = made->clock;
     window->is_new = true;
     window->door = door_take(members);
     window->heard = arena_array<u32>(2 * members);

@@ -29,7 +29,7 @@ constexpr u64 kLeavingNs = 2'000'000'000;
 /// calls (which every member has begun by now).
 bool has_active(bool collectives_only) {
   bool found = false;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (request->state != RequestState::kActive || is_receive(request)) return;
     if (!collectives_only || is_collective(request)) found = true;
@@ -86,7 +86,7 @@ bool received_everything() {
 const char* reason_not_to_save(bool still) {
   if (crossing().connections) return kConnected;  // since the agent looked
   const char* reason = reason_not_to_save_files();
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (!needs_comm(request) || !comm_of(request->comm) || !comm_of(request->comm)->dead) return;
     if (still || has_persistent_real(request))

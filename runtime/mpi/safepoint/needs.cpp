@@ -75,8 +75,8 @@ void mark_awaited(const Awaited& awaited, const Wanted& wanted) {
   mark_nothing(wanted);
   if (awaited.probed) mark_senders(awaited.probed, awaited.source, wanted.senders);
   for (i32 i = 0; i < awaited.count; i++)
-    if (Slot* const slot = awaited.request(i); !is_idle(slot)) mark_request(slot, wanted);
-  for_each_live(kRequest, [&](Slot* slot) {
+    if (RequestSlot* const slot = awaited.request(i); !is_idle(slot)) mark_request(slot, wanted);
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     if (request_of(slot)->polled && is_send(request_of(slot))) mark_request(slot, wanted);
   });
 }

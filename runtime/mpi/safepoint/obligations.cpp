@@ -5,7 +5,6 @@
 #include "mpi/handles/arena.h"
 #include "mpi/handles/core_state.h"
 #include "mpi/handles/objects.h"
-#include "mpi/handles/slots.h"
 #include "mpi/p2p/unexpected.h"
 #include "sys/check.h"
 

@@ -55,13 +55,13 @@ bool takes_from(i32 rank, TakeIn which) {
 void poke_lower() {
   int flag;
   CanonStatus status;
-  may_fail(lower().Iprobe(kAnySource, kAnyTag, slot_at(kComm, kCommWorld)->real, &flag, &status),
+  may_fail(lower().Iprobe(kAnySource, kAnyTag, slot_at<kComm>(kCommWorld)->real(), &flag, &status),
            "nothing is asked; whoever waits for what is wrong is told by his own call");
 }
 
 bool make_progress(TakeIn which) {
   bool moved = poll_synchronous();
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     const bool announced = request->mode == SendMode::kSynchronous && request->receiver >= 0;
     if (request->state == RequestState::kActive && !announced) moved |= complete_if_finished(slot);

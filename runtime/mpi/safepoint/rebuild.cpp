@@ -41,9 +41,9 @@ namespace {
 void rebuild_comm(Comm* comm) {
   // These tags serve all: at any time a rank is in one such call, and its members are in the same.
   constexpr int kPlain = 1, kInter = 2;
-  u64 plain = 0;
+  RealComm plain{};
   int error = lower_comm(comm->local_members, comm->size, kPlain, &plain);
-  u64 real = plain;
+  RealComm real = plain;
   if (!error && comm->remote_size >= 0) {
     error = lower().Intercomm_create(plain, 0, state().lower.bridge, comm->members[0], kInter,
                                      &real);
@@ -52,7 +52,7 @@ void rebuild_comm(Comm* comm) {
   }
   if (error) rebuild_failed("a communicator", error);
   if (real != plain) may_leak(lower().Comm_free(&plain));
-  comm->slot->real = real;
+  comm->slot->real() = real;
   int rank = -1;
   if (lower().Comm_rank(real, &rank) || rank != comm->rank)
     rebuild_failed("a communicator with the same ranks", kErrIntern);
@@ -70,14 +70,14 @@ void rebuild_comms() {
   }
 }
 
-void rebuild_type(Slot* slot) {
+void rebuild_type(DatatypeSlot* slot) {
   Type* const type = type_of(slot);
   if (!type || type->built == state().safepoint.rebuilds) return;
   for (i32 i = 0; i < type->types_count; i++) rebuild_type(type->types[i]);
-  slot->real = 0;
-  int error = type_make(*type, &slot->real);
-  if (!error) error = type_keep_extent(*type, &slot->real);
-  if (!error && type->committed) error = lower().Type_commit(&slot->real);
+  slot->real() = {};
+  int error = type_make(*type, &slot->real());
+  if (!error) error = type_keep_extent(*type, &slot->real());
+  if (!error && type->committed) error = lower().Type_commit(&slot->real());
   if (error) rebuild_failed("a datatype", error);
   type->built = state().safepoint.rebuilds;
 }
@@ -90,8 +90,9 @@ void rebuild_windows() {
   for (u64 last = 0; last != kNone;) {
     Window* const own = next_window(last);
     const u64 id = own ? window_id(own) : kNone;
-    int error = lower().Allreduce(&id, &last, 1, slot_at(kDatatype, abi::kInt64T)->real,
-                                  slot_at(kOp, abi::kMin)->real, slot_at(kComm, kCommWorld)->real);
+    int error =
+        lower().Allreduce(&id, &last, 1, slot_at<kDatatype>(abi::kInt64T)->real(),
+                          slot_at<kOp>(abi::kMin)->real(), slot_at<kComm>(kCommWorld)->real());
     bool agreed;
     if (!error && own && last == id) error = window_make(own, &agreed);
     if (!error && own && last == id) error = locks_take_again(own);
@@ -112,7 +113,7 @@ void rebuild_windows() {
 void rebuild_files() {
   for (u64 last = 0;;) {
     File* next = nullptr;
-    for_each_live(kFile, [&](Slot* slot) {
+    for_each_live<kFile>([&](FileSlot* slot) {
       const u64 id = comm_of(file_of(slot)->comm)->id;
       if (id > last && (!next || id < comm_of(next->comm)->id)) next = file_of(slot);
     });
@@ -122,25 +123,25 @@ void rebuild_files() {
   }
 }
 
-int repost(Slot* slot) {
+int repost(RequestSlot* slot) {
   const Request* const r = request_of(slot);
-  if (is_persistent(r)) return lower().Start(&slot->real);
-  return lower().Irecv(r->buffer, r->count, r->datatype->real, r->peer, r->tag, r->comm->real,
-                       &slot->real);
+  if (is_persistent(r)) return lower().Start(&slot->real());
+  return lower().Irecv(r->buffer, r->count, r->datatype->real(), r->peer, r->tag, r->comm->real(),
+                       &slot->real());
 }
 
 void rebuild_requests() {
   u32 receives = 0;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
-    slot->real = state().lower.request_null;
+    slot->real() = state().lower.request_null;
     if (has_persistent_real(request))
       if (const int error = make_persistent(slot)) rebuild_failed("a persistent request", error);
     if (request->state == RequestState::kActive) receives++;
   });
-  Slot** const posted = arena_array<Slot*>(receives);
+  RequestSlot** const posted = arena_array<RequestSlot*>(receives);
   receives = 0;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     if (request_of(slot)->state == RequestState::kActive) posted[receives++] = slot;
   });
   sort_by_order(posted, receives);
@@ -151,47 +152,55 @@ void rebuild_requests() {
   arena_free(posted);
 }
 
-constexpr Kind kRebuilt[] = {kComm, kDatatype, kOp, kWin, kFile};
+/// Visits every live dynamic slot of the kinds that a restart makes again before requests.
+template <typename Visit>
+void for_each_rebuilt(Visit visit) {
+  for_each_live<kComm>(visit);
+  for_each_live<kDatatype>(visit);
+  for_each_live<kOp>(visit);
+  for_each_live<kWin>(visit);
+  for_each_live<kFile>(visit);
+}
 
 /// So that one that has not been made again is found, and not taken for one of this lower half.
 void forget_real_handles() {
-  for (const Kind kind : kRebuilt)
-    for_each_live(kind, [](Slot* slot) { slot->real = 0; });
+  for_each_rebuilt([](Slot* slot) { slot->any_real = 0; });
 }
 
 /// True of what has no real handle: a communicator that was freed before its messages came, and
 /// the counters of a window that has doors instead.
 bool has_no_real(Slot* slot) {
-  if (slot->kind == kComm) return comm_of(slot)->dead;
+  if (slot->kind == kComm) return comm_of(slot_as<kComm>(slot))->dead;
   return slot->kind == kWin && !slot->object;
 }
 
 void check_rebuilt() {
-  for (const Kind kind : kRebuilt)
-    for_each_live(kind, [](Slot* slot) {
-      FERMATA_CHECK(slot->real || has_no_real(slot), "a restart has made every MPI object again");
-      const Window* const window = slot->kind == kWin ? window_of(slot) : nullptr;
-      FERMATA_CHECK(!window || window->has_doors || window->counters->real,
-                    "a restart has made the counters of every window again");
-    });
+  for_each_rebuilt([](Slot* slot) {
+    FERMATA_CHECK(slot->any_real || has_no_real(slot), "a restart has made every MPI object again");
+  });
+  for_each_live<kWin>([](WinSlot* slot) {
+    const Window* const window = window_of(slot);
+    FERMATA_CHECK(!window || window->has_doors || window->counters->real(),
+                  "a restart has made the counters of every window again");
+  });
 }
 
 }  // namespace
 
-void sort_by_order(Slot** slots, u32 count) {
+void sort_by_order(RequestSlot** slots, u32 count) {
   const auto order = [&](u32 i) { return request_of(slots[i])->order; };
   const auto sift = [&](u32 root, u32 end) {
     for (u32 child; (child = 2 * root + 1) < end; root = child) {
       if (child + 1 < end && order(child) < order(child + 1)) child++;
       if (order(root) >= order(child)) return;
-      Slot* const kept = slots[root];
+      RequestSlot* const kept = slots[root];
       slots[root] = slots[child];
       slots[child] = kept;
     }
   };
   for (u32 i = count / 2; i-- > 0;) sift(i, count);
   for (u32 end = count; end-- > 1;) {
-    Slot* const largest = slots[0];
+    RequestSlot* const largest = slots[0];
     slots[0] = slots[end];
     slots[end] = largest;
     sift(0, end);
@@ -205,21 +214,21 @@ void rebuild() {
   forget_real_handles();
   lower_start();
   int rank = -1, size = -1;
-  const u64 world = slot_at(kComm, kCommWorld)->real;
+  const RealComm world = slot_at<kComm>(kCommWorld)->real();
   const bool is_known = !lower().Comm_rank(world, &rank) && !lower().Comm_size(world, &size);
   if (!is_known || rank != core.world.rank || size != core.world.size)
     rebuild_failed("MPI_COMM_WORLD with the same ranks", kErrRank);
   if (const int error = find_neighbours()) rebuild_failed("the ranks' shared memory", error);
   rebuild_comms();
-  for_each_live(kDatatype, [](Slot* slot) { rebuild_type(slot); });
+  for_each_live<kDatatype>([](DatatypeSlot* slot) { rebuild_type(slot); });
   for (i32 i = 0; i < kThunks; i++) {
-    Slot* const slot = core.objects.thunk_ops[i];
+    OpSlot* const slot = core.objects.thunk_ops[i];
     if (!slot) continue;
     if (const int error = make_op(slot)) rebuild_failed("a reduction operation", error);
   }
   rebuild_windows();
   rebuild_files();
-  for_each_live(kInfo, [](Slot* slot) { slot->real = slot_at(kInfo, kInfoNull)->real; });
+  for_each_live<kInfo>([](InfoSlot* slot) { slot->real() = slot_at<kInfo>(kInfoNull)->real(); });
   if (core.p2p.attached_buffer)
     if (const int error =
             lower().Buffer_attach(core.p2p.attached_buffer, int(core.p2p.attached_bytes)))

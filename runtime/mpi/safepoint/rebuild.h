@@ -21,7 +21,7 @@
 namespace fermata::mpi {
 
 /// Sorts slots by the order their receives were posted in (heap sort: in place, no recursion).
-void sort_by_order(Slot** slots, u32 count);
+void sort_by_order(RequestSlot** slots, u32 count);
 
 void rebuild();
 

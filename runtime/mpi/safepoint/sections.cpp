@@ -46,7 +46,7 @@ void end_own_reduction() {
 }
 bool has_own_reduction() {
   bool found = state().safepoint.own_reductions != 0;
-  for_each_own_reduction([&](Slot*) { found = true; });
+  for_each_own_reduction([&](RequestSlot*) { found = true; });
   return found;
 }
 

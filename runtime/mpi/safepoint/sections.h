@@ -42,9 +42,9 @@ bool awaits_callbacks();
 template <typename Visit>
 void for_each_own_reduction(Visit visit) {
   bool used = false;
-  for (Slot* const op : state().objects.thunk_ops) used |= op && op_of(op)->users != 0;
+  for (OpSlot* const op : state().objects.thunk_ops) used |= op && op_of(op)->users != 0;
   if (FERMATA_LIKELY(!used)) return;
-  for_each_live(kRequest, [&](Slot* slot) {
+  for_each_live<kRequest>([&](RequestSlot* slot) {
     const Request* const request = request_of(slot);
     if (request->state == RequestState::kActive && reduces_by_function(request)) visit(slot);
   });

@@ -101,7 +101,7 @@ bool has_known_duty() { return refresh_targets() != 0 && has_duty(); }
 bool may_park(bool may_call_functions) {
   // The main thread may never come to a place where it could end these.
   if (may_call_functions && !is_main_thread())
-    for_each_own_reduction([](Slot* slot) { (void)complete_if_finished(slot); });
+    for_each_own_reduction([](RequestSlot* slot) { (void)complete_if_finished(slot); });
   return !held_back() && !has_known_duty();
 }
 

@@ -21,12 +21,13 @@ namespace fermata::mpi {
 /// Returns true when every member has come here. Nothing of the barrier is in an image: after a
 /// restart each member that was in it begins it anew. So one that has left it may not be saved
 /// before it has begun the call: the others would wait for it.
-bool wait_for_all_members(Slot* comm) {
-  if (comm->kind != kComm || clock_of(comm) == state().gate.unused_clock) return false;
+bool wait_for_all_members(Slot* over) {
+  if (over->kind != kComm || clock_of(over) == state().gate.unused_clock) return false;
+  CommSlot* const comm = slot_as<kComm>(over);
   for (;;) {
     const u32 rebuilds = state().safepoint.rebuilds;
-    u64 real = 0;
-    if (lower().Ibarrier(comm->real, &real)) return false;  // the call itself will tell
+    RealRequest real{};
+    if (lower().Ibarrier(comm->real(), &real)) return false;  // the call itself will tell
     int flag = 0;
     for (Backoff backoff; !flag && rebuilds == state().safepoint.rebuilds; between_polls(backoff)) {
       CanonStatus status{};

@@ -12,12 +12,12 @@ namespace {
 
 /// The list of an object's attributes, null for a bad handle.
 Attribute** attributes_of(Kind kind, Slot* object) {
-  if (kind == kDatatype) return type_attributes(object);
+  if (kind == kDatatype) return type_attributes(slot_as<kDatatype>(object));
   if (kind == kWin) {
-    Window* const window = window_of(object);
+    Window* const window = window_of(slot_as<kWin>(object));
     return window ? &window->attributes : nullptr;
   }
-  Comm* const comm = comm_of(object);
+  Comm* const comm = comm_of(slot_as<kComm>(object));
   return comm ? &comm->attributes : nullptr;
 }
 
@@ -27,12 +27,12 @@ int bad_handle_of(Kind kind) { return kind == kWin ? kErrWin : kErrComm; }
 bool predefined_integer(Kind kind, Slot* object, int number, i64* value, int* flag) {
   void* seen = nullptr;
   if (kind == kComm && number >= kTagUb && number < kTagUb + kPredefinedKeyvals) {
-    if (core::Comm_get_attr(object, number, &seen, flag) != kSuccess) return false;
+    if (core::Comm_get_attr(slot_as<kComm>(object), number, &seen, flag) != kSuccess) return false;
     if (*flag) *value = *static_cast<i32*>(seen);
     return true;
   }
   if (kind != kWin || number < kWinBase || number > kWinModel) return false;
-  if (core::Win_get_attr(object, number, &seen, flag) != kSuccess) return false;
+  if (core::Win_get_attr(slot_as<kWin>(object), number, &seen, flag) != kSuccess) return false;
   if (number == kWinBase) *value = reinterpret_cast<i64>(seen);
   else if (number == kWinSize) *value = *static_cast<i64*>(seen);
   else *value = *static_cast<i32*>(seen);

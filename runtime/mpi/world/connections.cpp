@@ -81,13 +81,13 @@ struct SpawnMany {
   char** commands;
   char*** arguments;
   const int* processes;
-  Slot* const* infos;
+  InfoSlot* const* infos;
   int root;
   char** lower_commands;
   char*** lower_arguments;
-  u64* lower_infos;
+  RealInfo* lower_infos;
 };
-int spawn_from(const SpawnMany& many, int i, u64 comm, u64* real, int* errors) {
+int spawn_from(const SpawnMany& many, int i, RealComm comm, RealComm* real, int* errors) {
   if (i == many.count) {
     const BlockingCall open;
     return lower().Comm_spawn_multiple(many.count, many.lower_commands, many.lower_arguments,
@@ -115,16 +115,16 @@ bool has_room_for_port(const char* name) { return text_length(name) < front::por
 
 }  // namespace
 
-int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int root, Slot* comm,
-               Slot** intercomm, int* errors) {
+int Comm_spawn(const char* command, char** argv, int maxprocs, InfoSlot* info, int root,
+               CommSlot* comm, CommSlot** intercomm, int* errors) {
   const bool begins = at_root(comm, root);
-  const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
-    const auto spawn = [&](const char* program, char** arguments, u64 hints) {
+  const int error = comm_construct_prepared(comm, true, intercomm, [&](RealComm* real) {
+    const auto spawn = [&](const char* program, char** arguments, RealInfo hints) {
       const BlockingCall open;
-      return lower().Comm_spawn(program, arguments, maxprocs, hints, root, comm->real, real,
+      return lower().Comm_spawn(program, arguments, maxprocs, hints, root, comm->real(), real,
                                 errors);
     };
-    if (!begins) return spawn("", nullptr, slot_at(kInfo, kInfoNull)->real);
+    if (!begins) return spawn("", nullptr, slot_at<kInfo>(kInfoNull)->real());
     SpawnLine line(command, argv);
     const LowerInfo hints(info);
     return spawn(line.program(), line.arguments(), hints.real());
@@ -136,10 +136,11 @@ int Comm_spawn(const char* command, char** argv, int maxprocs, Slot* info, int r
 }
 
 int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* maxprocs,
-                        Slot* const* infos, int root, Slot* comm, Slot** intercomm, int* errors) {
+                        InfoSlot* const* infos, int root, CommSlot* comm, CommSlot** intercomm,
+                        int* errors) {
   const bool begins = at_root(comm, root);
   const u64 programs = begins ? u64(count) : 0;
-  const int error = comm_construct_prepared(comm, true, intercomm, [&](u64* real) {
+  const int error = comm_construct_prepared(comm, true, intercomm, [&](RealComm* real) {
     const SpawnMany many{.count = int(programs),
                          .commands = commands,
                          .arguments = argv,
@@ -148,8 +149,8 @@ int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* max
                          .root = root,
                          .lower_commands = arena_array<char*>(programs),
                          .lower_arguments = arena_array<char**>(programs),
-                         .lower_infos = arena_array<u64>(programs)};
-    const int result = spawn_from(many, 0, comm->real, real, errors);
+                         .lower_infos = arena_array<RealInfo>(programs)};
+    const int result = spawn_from(many, 0, comm->real(), real, errors);
     arena_free(many.lower_infos);
     arena_free(many.lower_arguments);
     arena_free(many.lower_commands);
@@ -160,44 +161,44 @@ int Comm_spawn_multiple(int count, char** commands, char*** argv, const int* max
 }
 
 /// Asked once: the answer is a communicator like any other from then on, and null after its end.
-int Comm_get_parent(Slot** parent) {
+int Comm_get_parent(CommSlot** parent) {
   LowerScope scope;
   Core& core = state();
   if (!core.comms.parent_known) {
-    u64 real = 0;
+    RealComm real{};
     if (const int error = lower().Comm_get_parent(&real)) return error;
     if (real && real != core.lower.comm_null) {
-      const u64 returns = slot_at(kErrhandler, kErrorsReturn)->real;
+      const RealErrhandler returns = slot_at<kErrhandler>(kErrorsReturn)->real();
       int error = lower().Comm_set_errhandler(real, returns);
       if (!error) error = comm_adopt(real, true, nullptr, &core.comms.parent);
       if (error) return error;
     }
     core.comms.parent_known = true;
   }
-  *parent = core.comms.parent ? core.comms.parent : null_of(kComm);
+  *parent = core.comms.parent ? core.comms.parent : null_of<kComm>();
   return kSuccess;
 }
 
-int Comm_accept(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
-  return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
+int Comm_accept(const char* port, InfoSlot* info, int root, CommSlot* comm, CommSlot** newcomm) {
+  return comm_construct_prepared(comm, true, newcomm, [&](RealComm* real) {
     const LowerInfo hints(info);
     const BlockingCall open;
-    return lower().Comm_accept(port, hints.real(), root, comm->real, real);
+    return lower().Comm_accept(port, hints.real(), root, comm->real(), real);
   });
 }
-int Comm_connect(const char* port, Slot* info, int root, Slot* comm, Slot** newcomm) {
-  return comm_construct_prepared(comm, true, newcomm, [&](u64* real) {
+int Comm_connect(const char* port, InfoSlot* info, int root, CommSlot* comm, CommSlot** newcomm) {
+  return comm_construct_prepared(comm, true, newcomm, [&](RealComm* real) {
     const LowerInfo hints(info);
     const BlockingCall open;
-    return lower().Comm_connect(port, hints.real(), root, comm->real, real);
+    return lower().Comm_connect(port, hints.real(), root, comm->real(), real);
   });
 }
-int Comm_join(int fd, Slot** intercomm) {
-  return comm_construct(front::predefined(kComm, kCommSelf), true, intercomm,
-                        [&](u64* real) { return lower().Comm_join(fd, real); });
+int Comm_join(int fd, CommSlot** intercomm) {
+  return comm_construct(front::predefined<kComm>(kCommSelf), true, intercomm,
+                        [&](RealComm* real) { return lower().Comm_join(fd, real); });
 }
 
-int Open_port(Slot* info, char* port) {
+int Open_port(InfoSlot* info, char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   if (const int error = lower().Open_port(hints.real(), port)) return error;
@@ -214,17 +215,17 @@ int Close_port(const char* port) {
   if (!error) connection_end();
   return error;
 }
-int Publish_name(const char* service, Slot* info, const char* port) {
+int Publish_name(const char* service, InfoSlot* info, const char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   return lower().Publish_name(service, hints.real(), port);
 }
-int Unpublish_name(const char* service, Slot* info, const char* port) {
+int Unpublish_name(const char* service, InfoSlot* info, const char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   return lower().Unpublish_name(service, hints.real(), port);
 }
-int Lookup_name(const char* service, Slot* info, char* port) {
+int Lookup_name(const char* service, InfoSlot* info, char* port) {
   LowerScope scope;
   const LowerInfo hints(info);
   const int error = lower().Lookup_name(service, hints.real(), port);

@@ -33,27 +33,27 @@ namespace fermata::mpi {
 namespace {
 
 Comm* adopt_predefined(u32 canonical, u64 id) {
-  Slot* const slot = front::predefined(kComm, canonical);
-  Comm* const comm = comm_describe(slot->real, false);
+  CommSlot* const slot = front::predefined<kComm>(canonical);
+  Comm* const comm = comm_describe(slot->real(), false);
   if (!comm) fatal("the MPI library does not describe its predefined communicators");
   comm->id = id;
   comm->slot = slot;
-  set_predefined(kComm, canonical, comm, reinterpret_cast<u64>(clock_new(id)));
+  set_predefined(kComm, canonical, comm, clock_new(id));
   comm_link(comm);
   return comm;
 }
 
 /// The communicator of our own messages, which no handle of the application names. Collective.
 void make_own_comm() {
-  u64 real = 0;
-  if (lower().Comm_dup(slot_at(kComm, kCommWorld)->real, &real))
+  RealComm real{};
+  if (lower().Comm_dup(slot_at<kComm>(kCommWorld)->real(), &real))
     fatal("the MPI library cannot duplicate MPI_COMM_WORLD");
   Comm* const comm = comm_describe(real, false);
   if (!comm) fatal("the MPI library does not describe a duplicate of MPI_COMM_WORLD");
   comm->id = kOwnId;
-  comm->slot = slot_new(kComm, comm);
-  comm->slot->real = real;
-  comm->slot->spare = reinterpret_cast<u64>(state().gate.unused_clock);
+  comm->slot = slot_new<kComm>(comm);
+  comm->slot->real() = real;
+  comm->slot->clock = state().gate.unused_clock;
   comm_link(comm);
   state().p2p.own_comm = comm->slot;
 }
@@ -61,22 +61,23 @@ void make_own_comm() {
 /// The slots of the predefined objects that core gives a meaning to.
 void fill_predefined() {
   Core& core = state();
-  set_predefined(kComm, kCommNull, nullptr, reinterpret_cast<u64>(core.gate.unused_clock));
+  set_predefined(kComm, kCommNull, nullptr, core.gate.unused_clock);
   Request* const none = arena_new<Request>();  // so that idle requests are all told alike
   request_start(none, RequestKind::kSend, RequestState::kInactive);
-  set_predefined(kRequest, kRequestNull, none, 0);
+  set_predefined(kRequest, kRequestNull, none, nullptr);
   core.p2p.completed = request_slot_new();
   Request* const completed = request_of(core.p2p.completed);
   request_start(completed, RequestKind::kCompleted, RequestState::kDone);
   completed->status = empty_status();
-  set_predefined(kFile, kFileNull, nullptr, reinterpret_cast<u64>(core.gate.unused_clock));
+  set_predefined(kFile, kFileNull, nullptr, core.gate.unused_clock);
   (void)adopt_predefined(kCommWorld, kWorldId);
   (void)adopt_predefined(kCommSelf, kSelfId + u64(core.world.rank));
   front::for_each_predefined(
       [](Slot* slot, Kind kind, u32 canonical, void*) {
         i64 size = 0;
-        if (kind != kDatatype || canonical == kDatatypeNull || !slot->real) return;
-        if (lower().Type_size_x(slot->real, &size) == kSuccess && size > 0) slot->spare = u64(size);
+        if (kind != kDatatype || canonical == kDatatypeNull || !slot->any_real) return;
+        if (lower().Type_size_x({slot->any_real}, &size) == kSuccess && size > 0)
+          slot->type_size = u64(size);
       },
       nullptr);
 }
@@ -101,7 +102,7 @@ int start_mpi(int* argc, char*** argv, int required) {
                                             : Threads::kOne;
   core.world.init_thread = &front::tls_gate;
   lower_start();
-  const u64 world = slot_at(kComm, kCommWorld)->real;
+  const RealComm world = slot_at<kComm>(kCommWorld)->real();
   if (lower().Comm_rank(world, &core.world.rank) || lower().Comm_size(world, &core.world.size))
     return kErrIntern;
   sys::checked_rank = u32(core.world.rank);
@@ -136,7 +137,7 @@ int end_mpi() {
   Core& core = state();
   LowerScope scope;
   core.world.ending = true;
-  count_collective(clock_of(slot_at(kComm, kCommWorld)));
+  count_collective(clock_of(slot_at<kComm>(kCommWorld)));
   crossing().state = RankState::kFinalizing;
   (void)report(Report::kFinalizing, nullptr, 0);
   // The application's to free, and many do not; ours hold more than theirs would.

@@ -35,7 +35,7 @@ class BeginningAndEnd {
   BeginningAndEnd& operator=(const BeginningAndEnd&) = delete;
 };
 
-Session* session_of(Slot* slot) {
+Session* session_of(SessionSlot* slot) {
   return is_null(slot, kSessionNull) ? nullptr : static_cast<Session*>(slot->object);
 }
 
@@ -51,7 +51,7 @@ constexpr ThreadLevel kThreadLevels[] = {
 };
 
 /// The level that an info object asks for.
-i32 wanted_level(Slot* info) {
+i32 wanted_level(InfoSlot* info) {
   const InfoPair* const pair = info_get(info, "thread_level");
   for (const ThreadLevel& known : kThreadLevels)
     if (pair && text_equal(pair->value, known.name)) return known.level;
@@ -88,7 +88,7 @@ int process_set(const char* name) {
   return -1;
 }
 
-int info_of_one(const char* key, const char* value, Slot** info) {
+int info_of_one(const char* key, const char* value, InfoSlot** info) {
   const int error = core::Info_create(info);
   return error ? error : core::Info_set(*info, key, value);
 }
@@ -117,11 +117,11 @@ int Finalize() {
   const BeginningAndEnd only;
   Core& core = state();
   if (!core.world.begun || core.world.ended) return kErrOther;
-  Comm* const self = comm_of(slot_at(kComm, kCommSelf));
+  Comm* const self = comm_of(slot_at<kComm>(kCommSelf));
   (void)attributes_drop(kComm, self->slot, &self->attributes, false);
   own_buffer_end(&core.p2p.own_buffer);
   own_buffer_end(&self->buffer);
-  own_buffer_end(&comm_of(slot_at(kComm, kCommWorld))->buffer);
+  own_buffer_end(&comm_of(slot_at<kComm>(kCommWorld))->buffer);
   const int error = core.world.session_process ? int(kSuccess) : end_mpi();
   core.world.ended = true;
   return error;
@@ -136,7 +136,7 @@ int Finalized(int* flag) {
   return kSuccess;
 }
 
-int Session_init(Slot* info, Slot* errhandler, Slot** session) {
+int Session_init(InfoSlot* info, ErrhandlerSlot* errhandler, SessionSlot** session) {
   const BeginningAndEnd only;
   Core& core = state();
   if (core.world.finalized) return kErrOther;
@@ -153,12 +153,12 @@ int Session_init(Slot* info, Slot* errhandler, Slot** session) {
   }
   core.world.session_process = sys::getpid();
   core.world.open_sessions++;
-  *session = slot_new(kSession, made);
+  *session = slot_new<kSession>(made);
   return kSuccess;
 }
 
 /// Waits for nobody: what the lower half has is still there for the next one.
-int Session_finalize(Slot** session) {
+int Session_finalize(SessionSlot** session) {
   const BeginningAndEnd only;
   Session* const s = session_of(*session);
   if (!s) return kErrSession;
@@ -168,11 +168,11 @@ int Session_finalize(Slot** session) {
   arena_free(s);
   slot_free(*session);
   state().world.open_sessions--;
-  *session = null_of(kSession);
+  *session = null_of<kSession>();
   return kSuccess;
 }
 
-int Session_get_info(Slot* session, Slot** info) {
+int Session_get_info(SessionSlot* session, InfoSlot** info) {
   const Session* const s = session_of(session);
   if (!s) return kErrSession;
   const char* name = "";
@@ -181,19 +181,19 @@ int Session_get_info(Slot* session, Slot** info) {
   return info_of_one("thread_level", name, info);
 }
 
-int Session_get_num_psets(Slot* session, Slot*, int* count) {
+int Session_get_num_psets(SessionSlot* session, InfoSlot*, int* count) {
   if (!session_of(session)) return kErrSession;
   *count = 2;
   return kSuccess;
 }
-int Session_get_nth_pset(Slot* session, Slot*, int n, int* length, char* name) {
+int Session_get_nth_pset(SessionSlot* session, InfoSlot*, int n, int* length, char* name) {
   if (!session_of(session)) return kErrSession;
   if (n < 0 || n >= 2) return kErrArg;
   if (*length > 0) copy_truncated(name, kProcessSets[n], *length - 1);
   *length = int(text_length(kProcessSets[n])) + 1;
   return kSuccess;
 }
-int Session_get_pset_info(Slot* session, const char* name, Slot** info) {
+int Session_get_pset_info(SessionSlot* session, const char* name, InfoSlot** info) {
   if (!session_of(session)) return kErrSession;
   const int set = process_set(name);
   if (set < 0) return kErrArg;
@@ -201,45 +201,45 @@ int Session_get_pset_info(Slot* session, const char* name, Slot** info) {
   size << (set == 0 ? state().world.size : 1);
   return info_of_one("mpi_size", size.data, info);
 }
-int Group_from_session_pset(Slot* session, const char* name, Slot** group) {
+int Group_from_session_pset(SessionSlot* session, const char* name, GroupSlot** group) {
   if (!session_of(session)) return kErrSession;
   const int set = process_set(name);
   if (set < 0) return kErrArg;
   const Core& core = state();
   const LowerScope scope;
-  *group = set == 0 ? group_new(comm_of(slot_at(kComm, kCommWorld))->members, core.world.size)
+  *group = set == 0 ? group_new(comm_of(slot_at<kComm>(kCommWorld))->members, core.world.size)
                     : group_new(&core.world.rank, 1);
   return kSuccess;
 }
 
-int Session_attach_buffer(Slot* session, void* buffer, int size) {
+int Session_attach_buffer(SessionSlot* session, void* buffer, int size) {
   Session* const s = session_of(session);
   return s ? own_buffer_attach(&s->buffer, buffer, size) : int(kErrSession);
 }
-int Session_detach_buffer(Slot* session, void* buffer_address, int* size) {
+int Session_detach_buffer(SessionSlot* session, void* buffer_address, int* size) {
   Session* const s = session_of(session);
   return s ? own_buffer_detach(&s->buffer, buffer_address, size) : int(kErrSession);
 }
-int Session_flush_buffer(Slot* session) {
+int Session_flush_buffer(SessionSlot* session) {
   return session_of(session) ? int(kSuccess) : int(kErrSession);  // nothing goes through one
 }
-int Session_iflush_buffer(Slot* session, Slot** request) {
+int Session_iflush_buffer(SessionSlot* session, RequestSlot** request) {
   Session* const s = session_of(session);
   return s ? own_buffer_flush_at_once(s->buffer, request) : int(kErrSession);
 }
 
-int Session_create_errhandler(void* fn, Slot** errhandler) {
+int Session_create_errhandler(void* fn, ErrhandlerSlot** errhandler) {
   return errhandler_new(kSession, fn, errhandler);
 }
-int Session_set_errhandler(Slot* session, Slot* errhandler) {
+int Session_set_errhandler(SessionSlot* session, ErrhandlerSlot* errhandler) {
   Session* const s = session_of(session);
   return s ? set_errhandler(&s->errhandler, errhandler) : int(kErrSession);
 }
-int Session_get_errhandler(Slot* session, Slot** errhandler) {
+int Session_get_errhandler(SessionSlot* session, ErrhandlerSlot** errhandler) {
   Session* const s = session_of(session);
   return s ? get_errhandler(s->errhandler, kErrorsAreFatal, errhandler) : int(kErrSession);
 }
-int Session_call_errhandler(Slot* session, int errorcode) {
+int Session_call_errhandler(SessionSlot* session, int errorcode) {
   if (!session_of(session)) return kErrSession;
   (void)raise(session, errorcode, "MPI_Session_call_errhandler");
   return kSuccess;

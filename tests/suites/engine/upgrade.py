@@ -146,6 +146,10 @@ CHANGES = {  # what of the crossing changes: file, old text, new text, whether o
     "a_parameter": ("crossing.h", "(*nudge)(u32 tid)", "(*nudge)(u64 tid)", True),
     "a_number": ("../base/rank.gen.h", "kParked = 4,", "kParked = 14,", True),
     "an_address": ("layout.h", "kSlots = 0x1001", "kSlots = 0x1002", True),
+    "a_kind_of_handle": ("mpi_calls.gen.h", "(*Barrier)(RealComm comm)",
+                         "(*Barrier)(RealWin comm)", None),
+    "a_handle_that_is_no_word": ("mpi_calls.gen.h", "(*Barrier)(RealComm comm)",
+                                 "(*Barrier)(u32 comm)", True),
     "a_call_that_goes": ("mpi_calls.gen.h", "  int (*Bcast)", "  // int (*Bcast)", True),
 }
 

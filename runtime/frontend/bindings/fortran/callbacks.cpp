@@ -20,18 +20,19 @@ void* as_word(i64 integer) { return reinterpret_cast<void*>(integer); }
 }  // namespace
 
 extern "C" {
-int PMPI_Op_create(void* function, int commute, Slot** op);
-int PMPI_Comm_create_errhandler(void* function, Slot** handler);
-int PMPI_Win_create_errhandler(void* function, Slot** handler);
-int PMPI_File_create_errhandler(void* function, Slot** handler);
-int PMPI_Grequest_start(void* query, void* free, void* cancel, void* extra, Slot** request);
+int PMPI_Op_create(void* function, int commute, mpi::OpSlot** op);
+int PMPI_Comm_create_errhandler(void* function, mpi::ErrhandlerSlot** handler);
+int PMPI_Win_create_errhandler(void* function, mpi::ErrhandlerSlot** handler);
+int PMPI_File_create_errhandler(void* function, mpi::ErrhandlerSlot** handler);
+int PMPI_Grequest_start(void* query, void* free, void* cancel, void* extra,
+                        mpi::RequestSlot** request);
 int PMPI_Comm_create_keyval(void* copy, void* remove, int* keyval, void* extra);
 int PMPI_Type_create_keyval(void* copy, void* remove, int* keyval, void* extra);
 int PMPI_Win_create_keyval(void* copy, void* remove, int* keyval, void* extra);
 }
 
 FERMATA_FORTRAN(op_create, OP_CREATE, (Function * function, int* commute, int* op, int* ierror)) {
-  Slot* made = nullptr;
+  mpi::OpSlot* made = nullptr;
   const int error = PMPI_Op_create(marked(function), *commute != 0, &made);
   if (error == 0) *op = number_of(made);
   finish(ierror, error);
@@ -40,18 +41,18 @@ FERMATA_FORTRAN(op_create, OP_CREATE, (Function * function, int* commute, int* o
 FERMATA_FORTRAN(grequest_start, GREQUEST_START,
                 (Function * query, Function* free, Function* cancel, i64* extra, int* request,
                  int* ierror)) {
-  Slot* made = nullptr;
+  mpi::RequestSlot* made = nullptr;
   const int error = PMPI_Grequest_start(marked(query), marked(free), marked(cancel), extra, &made);
   if (error == 0) *request = number_of(made);
   finish(ierror, error);
 }
 
-#define FERMATA_ERRHANDLER(lower, upper, c_function)                                        \
-  FERMATA_FORTRAN(lower, upper, (Function * function, int* handler, int* ierror)) {         \
-    Slot* made = nullptr;                                                                   \
-    const int error = c_function(marked(function), &made);                                  \
-    if (error == 0) *handler = number_of(made);                                             \
-    finish(ierror, error);                                                                  \
+#define FERMATA_ERRHANDLER(lower, upper, c_function)                                \
+  FERMATA_FORTRAN(lower, upper, (Function * function, int* handler, int* ierror)) { \
+    mpi::ErrhandlerSlot* made = nullptr;                                            \
+    const int error = c_function(marked(function), &made);                          \
+    if (error == 0) *handler = number_of(made);                                     \
+    finish(ierror, error);                                                          \
   }
 
 FERMATA_ERRHANDLER(comm_create_errhandler, COMM_CREATE_ERRHANDLER, PMPI_Comm_create_errhandler)

@@ -9,550 +9,696 @@
 namespace fermata::fortran {
 
 extern "C" {
-int PMPI_Abort(Handle comm, int errorcode);
-int PMPI_Accumulate(const void* origin_addr, int origin_count, Handle origin_datatype,
-                    int target_rank, i64 target_disp, int target_count, Handle target_datatype,
-                    Handle op, Handle win);
+int PMPI_Abort(Handle<mpi::kComm> comm, int errorcode);
+int PMPI_Accumulate(const void* origin_addr, int origin_count,
+                    Handle<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
+                    int target_count, Handle<mpi::kDatatype> target_datatype, Handle<mpi::kOp> op,
+                    Handle<mpi::kWin> win);
 int PMPI_Add_error_class(int* errorclass);
 int PMPI_Add_error_code(int errorclass, int* errorcode);
 int PMPI_Add_error_string(int errorcode, const char* text);
-int PMPI_Allgather(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                   int recvcount, Handle recvtype, Handle comm);
-int PMPI_Allgather_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                        int recvcount, Handle recvtype, Handle comm, Handle info, Handle* request);
-int PMPI_Allgatherv(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                    const int* recvcounts, const int* displs, Handle recvtype, Handle comm);
-int PMPI_Allgatherv_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                         const int* recvcounts, const int* displs, Handle recvtype, Handle comm,
-                         Handle info, Handle* request);
-int PMPI_Alloc_mem(i64 size, Handle info, void* baseptr);
-int PMPI_Allreduce(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                   Handle comm);
-int PMPI_Allreduce_init(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                        Handle comm, Handle info, Handle* request);
-int PMPI_Alltoall(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf, int recvcount,
-                  Handle recvtype, Handle comm);
-int PMPI_Alltoall_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                       int recvcount, Handle recvtype, Handle comm, Handle info, Handle* request);
-int PMPI_Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Handle sendtype,
-                   void* recvbuf, const int* recvcounts, const int* rdispls, Handle recvtype,
-                   Handle comm);
+int PMPI_Allgather(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                   void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                   Handle<mpi::kComm> comm);
+int PMPI_Allgather_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                        void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                        Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                        Handle<mpi::kRequest>* request);
+int PMPI_Allgatherv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                    void* recvbuf, const int* recvcounts, const int* displs,
+                    Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm);
+int PMPI_Allgatherv_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                         void* recvbuf, const int* recvcounts, const int* displs,
+                         Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                         Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Alloc_mem(i64 size, Handle<mpi::kInfo> info, void* baseptr);
+int PMPI_Allreduce(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                   Handle<mpi::kOp> op, Handle<mpi::kComm> comm);
+int PMPI_Allreduce_init(const void* sendbuf, void* recvbuf, int count,
+                        Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                        Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                        Handle<mpi::kRequest>* request);
+int PMPI_Alltoall(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                  void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                  Handle<mpi::kComm> comm);
+int PMPI_Alltoall_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                       void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                       Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                       Handle<mpi::kRequest>* request);
+int PMPI_Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                   Handle<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts,
+                   const int* rdispls, Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm);
 int PMPI_Alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                        Handle sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
-                        Handle recvtype, Handle comm, Handle info, Handle* request);
+                        Handle<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts,
+                        const int* rdispls, Handle<mpi::kDatatype> recvtype,
+                        Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                        Handle<mpi::kRequest>* request);
 int PMPI_Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                   const Handle* sendtypes, void* recvbuf, const int* recvcounts,
-                   const int* rdispls, const Handle* recvtypes, Handle comm);
+                   const Handle<mpi::kDatatype>* sendtypes, void* recvbuf, const int* recvcounts,
+                   const int* rdispls, const Handle<mpi::kDatatype>* recvtypes,
+                   Handle<mpi::kComm> comm);
 int PMPI_Alltoallw_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                        const Handle* sendtypes, void* recvbuf, const int* recvcounts,
-                        const int* rdispls, const Handle* recvtypes, Handle comm, Handle info,
-                        Handle* request);
-int PMPI_Attr_delete(Handle comm, int keyval);
-int PMPI_Barrier(Handle comm);
-int PMPI_Barrier_init(Handle comm, Handle info, Handle* request);
-int PMPI_Bcast(void* buffer, int count, Handle datatype, int root, Handle comm);
-int PMPI_Bcast_init(void* buffer, int count, Handle datatype, int root, Handle comm, Handle info,
-                    Handle* request);
-int PMPI_Bsend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm);
-int PMPI_Bsend_init(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                    Handle* request);
+                        const Handle<mpi::kDatatype>* sendtypes, void* recvbuf,
+                        const int* recvcounts, const int* rdispls,
+                        const Handle<mpi::kDatatype>* recvtypes, Handle<mpi::kComm> comm,
+                        Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Attr_delete(Handle<mpi::kComm> comm, int keyval);
+int PMPI_Barrier(Handle<mpi::kComm> comm);
+int PMPI_Barrier_init(Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                      Handle<mpi::kRequest>* request);
+int PMPI_Bcast(void* buffer, int count, Handle<mpi::kDatatype> datatype, int root,
+               Handle<mpi::kComm> comm);
+int PMPI_Bcast_init(void* buffer, int count, Handle<mpi::kDatatype> datatype, int root,
+                    Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                    Handle<mpi::kRequest>* request);
+int PMPI_Bsend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+               Handle<mpi::kComm> comm);
+int PMPI_Bsend_init(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                    Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
 int PMPI_Buffer_attach(void* buffer, int size);
-int PMPI_Cancel(Handle* request);
-int PMPI_Cart_coords(Handle comm, int rank, int maxdims, int* coords);
-int PMPI_Cart_create(Handle comm_old, int ndims, const int* dims, const int* periods, int reorder,
-                     Handle* comm_cart);
-int PMPI_Cart_get(Handle comm, int maxdims, int* dims, int* periods, int* coords);
-int PMPI_Cart_map(Handle comm, int ndims, const int* dims, const int* periods, int* newrank);
-int PMPI_Cart_rank(Handle comm, const int* coords, int* rank);
-int PMPI_Cart_shift(Handle comm, int direction, int disp, int* rank_source, int* rank_dest);
-int PMPI_Cart_sub(Handle comm, const int* remain_dims, Handle* newcomm);
-int PMPI_Cartdim_get(Handle comm, int* ndims);
+int PMPI_Cancel(Handle<mpi::kRequest>* request);
+int PMPI_Cart_coords(Handle<mpi::kComm> comm, int rank, int maxdims, int* coords);
+int PMPI_Cart_create(Handle<mpi::kComm> comm_old, int ndims, const int* dims, const int* periods,
+                     int reorder, Handle<mpi::kComm>* comm_cart);
+int PMPI_Cart_get(Handle<mpi::kComm> comm, int maxdims, int* dims, int* periods, int* coords);
+int PMPI_Cart_map(Handle<mpi::kComm> comm, int ndims, const int* dims, const int* periods,
+                  int* newrank);
+int PMPI_Cart_rank(Handle<mpi::kComm> comm, const int* coords, int* rank);
+int PMPI_Cart_shift(Handle<mpi::kComm> comm, int direction, int disp, int* rank_source,
+                    int* rank_dest);
+int PMPI_Cart_sub(Handle<mpi::kComm> comm, const int* remain_dims, Handle<mpi::kComm>* newcomm);
+int PMPI_Cartdim_get(Handle<mpi::kComm> comm, int* ndims);
 int PMPI_Close_port(const char* port_name);
-int PMPI_Comm_accept(const char* port_name, Handle info, int root, Handle comm, Handle* newcomm);
-int PMPI_Comm_call_errhandler(Handle comm, int errorcode);
-int PMPI_Comm_compare(Handle comm1, Handle comm2, int* result);
-int PMPI_Comm_connect(const char* port_name, Handle info, int root, Handle comm, Handle* newcomm);
-int PMPI_Comm_create(Handle comm, Handle group, Handle* newcomm);
-int PMPI_Comm_create_group(Handle comm, Handle group, int tag, Handle* newcomm);
-int PMPI_Comm_delete_attr(Handle comm, int comm_keyval);
-int PMPI_Comm_disconnect(Handle* comm);
-int PMPI_Comm_dup(Handle comm, Handle* newcomm);
-int PMPI_Comm_dup_with_info(Handle comm, Handle info, Handle* newcomm);
-int PMPI_Comm_free(Handle* comm);
+int PMPI_Comm_accept(const char* port_name, Handle<mpi::kInfo> info, int root,
+                     Handle<mpi::kComm> comm, Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_call_errhandler(Handle<mpi::kComm> comm, int errorcode);
+int PMPI_Comm_compare(Handle<mpi::kComm> comm1, Handle<mpi::kComm> comm2, int* result);
+int PMPI_Comm_connect(const char* port_name, Handle<mpi::kInfo> info, int root,
+                      Handle<mpi::kComm> comm, Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_create(Handle<mpi::kComm> comm, Handle<mpi::kGroup> group,
+                     Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_create_group(Handle<mpi::kComm> comm, Handle<mpi::kGroup> group, int tag,
+                           Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_delete_attr(Handle<mpi::kComm> comm, int comm_keyval);
+int PMPI_Comm_disconnect(Handle<mpi::kComm>* comm);
+int PMPI_Comm_dup(Handle<mpi::kComm> comm, Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_dup_with_info(Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                            Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_free(Handle<mpi::kComm>* comm);
 int PMPI_Comm_free_keyval(int* comm_keyval);
-int PMPI_Comm_get_errhandler(Handle comm, Handle* errhandler);
-int PMPI_Comm_get_info(Handle comm, Handle* info_used);
-int PMPI_Comm_get_name(Handle comm, char* comm_name, int* resultlen);
-int PMPI_Comm_get_parent(Handle* parent);
-int PMPI_Comm_group(Handle comm, Handle* group);
-int PMPI_Comm_idup(Handle comm, Handle* newcomm, Handle* request);
-int PMPI_Comm_idup_with_info(Handle comm, Handle info, Handle* newcomm, Handle* request);
-int PMPI_Comm_join(int fd, Handle* intercomm);
-int PMPI_Comm_rank(Handle comm, int* rank);
-int PMPI_Comm_remote_group(Handle comm, Handle* group);
-int PMPI_Comm_remote_size(Handle comm, int* size);
-int PMPI_Comm_set_errhandler(Handle comm, Handle errhandler);
-int PMPI_Comm_set_info(Handle comm, Handle info);
-int PMPI_Comm_set_name(Handle comm, const char* comm_name);
-int PMPI_Comm_size(Handle comm, int* size);
-int PMPI_Comm_split(Handle comm, int color, int key, Handle* newcomm);
-int PMPI_Comm_split_type(Handle comm, int split_type, int key, Handle info, Handle* newcomm);
-int PMPI_Comm_test_inter(Handle comm, int* flag);
+int PMPI_Comm_get_errhandler(Handle<mpi::kComm> comm, Handle<mpi::kErrhandler>* errhandler);
+int PMPI_Comm_get_info(Handle<mpi::kComm> comm, Handle<mpi::kInfo>* info_used);
+int PMPI_Comm_get_name(Handle<mpi::kComm> comm, char* comm_name, int* resultlen);
+int PMPI_Comm_get_parent(Handle<mpi::kComm>* parent);
+int PMPI_Comm_group(Handle<mpi::kComm> comm, Handle<mpi::kGroup>* group);
+int PMPI_Comm_idup(Handle<mpi::kComm> comm, Handle<mpi::kComm>* newcomm,
+                   Handle<mpi::kRequest>* request);
+int PMPI_Comm_idup_with_info(Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                             Handle<mpi::kComm>* newcomm, Handle<mpi::kRequest>* request);
+int PMPI_Comm_join(int fd, Handle<mpi::kComm>* intercomm);
+int PMPI_Comm_rank(Handle<mpi::kComm> comm, int* rank);
+int PMPI_Comm_remote_group(Handle<mpi::kComm> comm, Handle<mpi::kGroup>* group);
+int PMPI_Comm_remote_size(Handle<mpi::kComm> comm, int* size);
+int PMPI_Comm_set_errhandler(Handle<mpi::kComm> comm, Handle<mpi::kErrhandler> errhandler);
+int PMPI_Comm_set_info(Handle<mpi::kComm> comm, Handle<mpi::kInfo> info);
+int PMPI_Comm_set_name(Handle<mpi::kComm> comm, const char* comm_name);
+int PMPI_Comm_size(Handle<mpi::kComm> comm, int* size);
+int PMPI_Comm_split(Handle<mpi::kComm> comm, int color, int key, Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_split_type(Handle<mpi::kComm> comm, int split_type, int key, Handle<mpi::kInfo> info,
+                         Handle<mpi::kComm>* newcomm);
+int PMPI_Comm_test_inter(Handle<mpi::kComm> comm, int* flag);
 int PMPI_Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
-                          Handle datatype, int target_rank, i64 target_disp, Handle win);
+                          Handle<mpi::kDatatype> datatype, int target_rank, i64 target_disp,
+                          Handle<mpi::kWin> win);
 int PMPI_Dims_create(int nnodes, int ndims, int* dims);
-int PMPI_Dist_graph_create(Handle comm_old, int n, const int* sources, const int* degrees,
-                           const int* destinations, const int* weights, Handle info, int reorder,
-                           Handle* comm_dist_graph);
-int PMPI_Dist_graph_create_adjacent(Handle comm_old, int indegree, const int* sources,
+int PMPI_Dist_graph_create(Handle<mpi::kComm> comm_old, int n, const int* sources,
+                           const int* degrees, const int* destinations, const int* weights,
+                           Handle<mpi::kInfo> info, int reorder,
+                           Handle<mpi::kComm>* comm_dist_graph);
+int PMPI_Dist_graph_create_adjacent(Handle<mpi::kComm> comm_old, int indegree, const int* sources,
                                     const int* sourceweights, int outdegree,
-                                    const int* destinations, const int* destweights, Handle info,
-                                    int reorder, Handle* comm_dist_graph);
-int PMPI_Dist_graph_neighbors(Handle comm, int maxindegree, int* sources, int* sourceweights,
-                              int maxoutdegree, int* destinations, int* destweights);
-int PMPI_Dist_graph_neighbors_count(Handle comm, int* indegree, int* outdegree, int* weighted);
-int PMPI_Errhandler_free(Handle* errhandler);
+                                    const int* destinations, const int* destweights,
+                                    Handle<mpi::kInfo> info, int reorder,
+                                    Handle<mpi::kComm>* comm_dist_graph);
+int PMPI_Dist_graph_neighbors(Handle<mpi::kComm> comm, int maxindegree, int* sources,
+                              int* sourceweights, int maxoutdegree, int* destinations,
+                              int* destweights);
+int PMPI_Dist_graph_neighbors_count(Handle<mpi::kComm> comm, int* indegree, int* outdegree,
+                                    int* weighted);
+int PMPI_Errhandler_free(Handle<mpi::kErrhandler>* errhandler);
 int PMPI_Error_class(int errorcode, int* errorclass);
 int PMPI_Error_string(int errorcode, char* text, int* resultlen);
-int PMPI_Exscan(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                Handle comm);
-int PMPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                     Handle comm, Handle info, Handle* request);
-int PMPI_Fetch_and_op(const void* origin_addr, void* result_addr, Handle datatype, int target_rank,
-                      i64 target_disp, Handle op, Handle win);
-int PMPI_File_call_errhandler(Handle fh, int errorcode);
-int PMPI_File_close(Handle* fh);
-int PMPI_File_delete(const char* filename, Handle info);
-int PMPI_File_get_amode(Handle fh, int* amode);
-int PMPI_File_get_atomicity(Handle fh, int* flag);
-int PMPI_File_get_byte_offset(Handle fh, i64 offset, i64* disp);
-int PMPI_File_get_errhandler(Handle file, Handle* errhandler);
-int PMPI_File_get_group(Handle fh, Handle* group);
-int PMPI_File_get_info(Handle fh, Handle* info_used);
-int PMPI_File_get_position(Handle fh, i64* offset);
-int PMPI_File_get_position_shared(Handle fh, i64* offset);
-int PMPI_File_get_size(Handle fh, i64* size);
-int PMPI_File_get_type_extent(Handle fh, Handle datatype, i64* extent);
-int PMPI_File_get_view(Handle fh, i64* disp, Handle* etype, Handle* filetype, char* datarep);
-int PMPI_File_iread(Handle fh, void* buf, int count, Handle datatype, Handle* request);
-int PMPI_File_iread_all(Handle fh, void* buf, int count, Handle datatype, Handle* request);
-int PMPI_File_iread_at(Handle fh, i64 offset, void* buf, int count, Handle datatype,
-                       Handle* request);
-int PMPI_File_iread_at_all(Handle fh, i64 offset, void* buf, int count, Handle datatype,
-                           Handle* request);
-int PMPI_File_iread_shared(Handle fh, void* buf, int count, Handle datatype, Handle* request);
-int PMPI_File_iwrite(Handle fh, const void* buf, int count, Handle datatype, Handle* request);
-int PMPI_File_iwrite_all(Handle fh, const void* buf, int count, Handle datatype, Handle* request);
-int PMPI_File_iwrite_at(Handle fh, i64 offset, const void* buf, int count, Handle datatype,
-                        Handle* request);
-int PMPI_File_iwrite_at_all(Handle fh, i64 offset, const void* buf, int count, Handle datatype,
-                            Handle* request);
-int PMPI_File_iwrite_shared(Handle fh, const void* buf, int count, Handle datatype,
-                            Handle* request);
-int PMPI_File_open(Handle comm, const char* filename, int amode, Handle info, Handle* fh);
-int PMPI_File_preallocate(Handle fh, i64 size);
-int PMPI_File_read(Handle fh, void* buf, int count, Handle datatype, int* status);
-int PMPI_File_read_all(Handle fh, void* buf, int count, Handle datatype, int* status);
-int PMPI_File_read_all_begin(Handle fh, void* buf, int count, Handle datatype);
-int PMPI_File_read_all_end(Handle fh, void* buf, int* status);
-int PMPI_File_read_at(Handle fh, i64 offset, void* buf, int count, Handle datatype, int* status);
-int PMPI_File_read_at_all(Handle fh, i64 offset, void* buf, int count, Handle datatype,
-                          int* status);
-int PMPI_File_read_at_all_begin(Handle fh, i64 offset, void* buf, int count, Handle datatype);
-int PMPI_File_read_at_all_end(Handle fh, void* buf, int* status);
-int PMPI_File_read_ordered(Handle fh, void* buf, int count, Handle datatype, int* status);
-int PMPI_File_read_ordered_begin(Handle fh, void* buf, int count, Handle datatype);
-int PMPI_File_read_ordered_end(Handle fh, void* buf, int* status);
-int PMPI_File_read_shared(Handle fh, void* buf, int count, Handle datatype, int* status);
-int PMPI_File_seek(Handle fh, i64 offset, int whence);
-int PMPI_File_seek_shared(Handle fh, i64 offset, int whence);
-int PMPI_File_set_atomicity(Handle fh, int flag);
-int PMPI_File_set_errhandler(Handle file, Handle errhandler);
-int PMPI_File_set_info(Handle fh, Handle info);
-int PMPI_File_set_size(Handle fh, i64 size);
-int PMPI_File_set_view(Handle fh, i64 disp, Handle etype, Handle filetype, const char* datarep,
-                       Handle info);
-int PMPI_File_sync(Handle fh);
-int PMPI_File_write(Handle fh, const void* buf, int count, Handle datatype, int* status);
-int PMPI_File_write_all(Handle fh, const void* buf, int count, Handle datatype, int* status);
-int PMPI_File_write_all_begin(Handle fh, const void* buf, int count, Handle datatype);
-int PMPI_File_write_all_end(Handle fh, const void* buf, int* status);
-int PMPI_File_write_at(Handle fh, i64 offset, const void* buf, int count, Handle datatype,
+int PMPI_Exscan(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                Handle<mpi::kOp> op, Handle<mpi::kComm> comm);
+int PMPI_Exscan_init(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                     Handle<mpi::kOp> op, Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                     Handle<mpi::kRequest>* request);
+int PMPI_Fetch_and_op(const void* origin_addr, void* result_addr, Handle<mpi::kDatatype> datatype,
+                      int target_rank, i64 target_disp, Handle<mpi::kOp> op, Handle<mpi::kWin> win);
+int PMPI_File_call_errhandler(Handle<mpi::kFile> fh, int errorcode);
+int PMPI_File_close(Handle<mpi::kFile>* fh);
+int PMPI_File_delete(const char* filename, Handle<mpi::kInfo> info);
+int PMPI_File_get_amode(Handle<mpi::kFile> fh, int* amode);
+int PMPI_File_get_atomicity(Handle<mpi::kFile> fh, int* flag);
+int PMPI_File_get_byte_offset(Handle<mpi::kFile> fh, i64 offset, i64* disp);
+int PMPI_File_get_errhandler(Handle<mpi::kFile> file, Handle<mpi::kErrhandler>* errhandler);
+int PMPI_File_get_group(Handle<mpi::kFile> fh, Handle<mpi::kGroup>* group);
+int PMPI_File_get_info(Handle<mpi::kFile> fh, Handle<mpi::kInfo>* info_used);
+int PMPI_File_get_position(Handle<mpi::kFile> fh, i64* offset);
+int PMPI_File_get_position_shared(Handle<mpi::kFile> fh, i64* offset);
+int PMPI_File_get_size(Handle<mpi::kFile> fh, i64* size);
+int PMPI_File_get_type_extent(Handle<mpi::kFile> fh, Handle<mpi::kDatatype> datatype, i64* extent);
+int PMPI_File_get_view(Handle<mpi::kFile> fh, i64* disp, Handle<mpi::kDatatype>* etype,
+                       Handle<mpi::kDatatype>* filetype, char* datarep);
+int PMPI_File_iread(Handle<mpi::kFile> fh, void* buf, int count, Handle<mpi::kDatatype> datatype,
+                    Handle<mpi::kRequest>* request);
+int PMPI_File_iread_all(Handle<mpi::kFile> fh, void* buf, int count,
+                        Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iread_at(Handle<mpi::kFile> fh, i64 offset, void* buf, int count,
+                       Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iread_at_all(Handle<mpi::kFile> fh, i64 offset, void* buf, int count,
+                           Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iread_shared(Handle<mpi::kFile> fh, void* buf, int count,
+                           Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iwrite(Handle<mpi::kFile> fh, const void* buf, int count,
+                     Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iwrite_all(Handle<mpi::kFile> fh, const void* buf, int count,
+                         Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iwrite_at(Handle<mpi::kFile> fh, i64 offset, const void* buf, int count,
+                        Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iwrite_at_all(Handle<mpi::kFile> fh, i64 offset, const void* buf, int count,
+                            Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_iwrite_shared(Handle<mpi::kFile> fh, const void* buf, int count,
+                            Handle<mpi::kDatatype> datatype, Handle<mpi::kRequest>* request);
+int PMPI_File_open(Handle<mpi::kComm> comm, const char* filename, int amode,
+                   Handle<mpi::kInfo> info, Handle<mpi::kFile>* fh);
+int PMPI_File_preallocate(Handle<mpi::kFile> fh, i64 size);
+int PMPI_File_read(Handle<mpi::kFile> fh, void* buf, int count, Handle<mpi::kDatatype> datatype,
+                   int* status);
+int PMPI_File_read_all(Handle<mpi::kFile> fh, void* buf, int count, Handle<mpi::kDatatype> datatype,
                        int* status);
-int PMPI_File_write_at_all(Handle fh, i64 offset, const void* buf, int count, Handle datatype,
-                           int* status);
-int PMPI_File_write_at_all_begin(Handle fh, i64 offset, const void* buf, int count,
-                                 Handle datatype);
-int PMPI_File_write_at_all_end(Handle fh, const void* buf, int* status);
-int PMPI_File_write_ordered(Handle fh, const void* buf, int count, Handle datatype, int* status);
-int PMPI_File_write_ordered_begin(Handle fh, const void* buf, int count, Handle datatype);
-int PMPI_File_write_ordered_end(Handle fh, const void* buf, int* status);
-int PMPI_File_write_shared(Handle fh, const void* buf, int count, Handle datatype, int* status);
+int PMPI_File_read_all_begin(Handle<mpi::kFile> fh, void* buf, int count,
+                             Handle<mpi::kDatatype> datatype);
+int PMPI_File_read_all_end(Handle<mpi::kFile> fh, void* buf, int* status);
+int PMPI_File_read_at(Handle<mpi::kFile> fh, i64 offset, void* buf, int count,
+                      Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_read_at_all(Handle<mpi::kFile> fh, i64 offset, void* buf, int count,
+                          Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_read_at_all_begin(Handle<mpi::kFile> fh, i64 offset, void* buf, int count,
+                                Handle<mpi::kDatatype> datatype);
+int PMPI_File_read_at_all_end(Handle<mpi::kFile> fh, void* buf, int* status);
+int PMPI_File_read_ordered(Handle<mpi::kFile> fh, void* buf, int count,
+                           Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_read_ordered_begin(Handle<mpi::kFile> fh, void* buf, int count,
+                                 Handle<mpi::kDatatype> datatype);
+int PMPI_File_read_ordered_end(Handle<mpi::kFile> fh, void* buf, int* status);
+int PMPI_File_read_shared(Handle<mpi::kFile> fh, void* buf, int count,
+                          Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_seek(Handle<mpi::kFile> fh, i64 offset, int whence);
+int PMPI_File_seek_shared(Handle<mpi::kFile> fh, i64 offset, int whence);
+int PMPI_File_set_atomicity(Handle<mpi::kFile> fh, int flag);
+int PMPI_File_set_errhandler(Handle<mpi::kFile> file, Handle<mpi::kErrhandler> errhandler);
+int PMPI_File_set_info(Handle<mpi::kFile> fh, Handle<mpi::kInfo> info);
+int PMPI_File_set_size(Handle<mpi::kFile> fh, i64 size);
+int PMPI_File_set_view(Handle<mpi::kFile> fh, i64 disp, Handle<mpi::kDatatype> etype,
+                       Handle<mpi::kDatatype> filetype, const char* datarep,
+                       Handle<mpi::kInfo> info);
+int PMPI_File_sync(Handle<mpi::kFile> fh);
+int PMPI_File_write(Handle<mpi::kFile> fh, const void* buf, int count,
+                    Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_write_all(Handle<mpi::kFile> fh, const void* buf, int count,
+                        Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_write_all_begin(Handle<mpi::kFile> fh, const void* buf, int count,
+                              Handle<mpi::kDatatype> datatype);
+int PMPI_File_write_all_end(Handle<mpi::kFile> fh, const void* buf, int* status);
+int PMPI_File_write_at(Handle<mpi::kFile> fh, i64 offset, const void* buf, int count,
+                       Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_write_at_all(Handle<mpi::kFile> fh, i64 offset, const void* buf, int count,
+                           Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_write_at_all_begin(Handle<mpi::kFile> fh, i64 offset, const void* buf, int count,
+                                 Handle<mpi::kDatatype> datatype);
+int PMPI_File_write_at_all_end(Handle<mpi::kFile> fh, const void* buf, int* status);
+int PMPI_File_write_ordered(Handle<mpi::kFile> fh, const void* buf, int count,
+                            Handle<mpi::kDatatype> datatype, int* status);
+int PMPI_File_write_ordered_begin(Handle<mpi::kFile> fh, const void* buf, int count,
+                                  Handle<mpi::kDatatype> datatype);
+int PMPI_File_write_ordered_end(Handle<mpi::kFile> fh, const void* buf, int* status);
+int PMPI_File_write_shared(Handle<mpi::kFile> fh, const void* buf, int count,
+                           Handle<mpi::kDatatype> datatype, int* status);
 int PMPI_Finalize(void);
 int PMPI_Finalized(int* flag);
 int PMPI_Free_mem(void* base);
-int PMPI_Gather(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf, int recvcount,
-                Handle recvtype, int root, Handle comm);
-int PMPI_Gather_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                     int recvcount, Handle recvtype, int root, Handle comm, Handle info,
-                     Handle* request);
-int PMPI_Gatherv(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                 const int* recvcounts, const int* displs, Handle recvtype, int root, Handle comm);
-int PMPI_Gatherv_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                      const int* recvcounts, const int* displs, Handle recvtype, int root,
-                      Handle comm, Handle info, Handle* request);
-int PMPI_Get(void* origin_addr, int origin_count, Handle origin_datatype, int target_rank,
-             i64 target_disp, int target_count, Handle target_datatype, Handle win);
-int PMPI_Get_accumulate(const void* origin_addr, int origin_count, Handle origin_datatype,
-                        void* result_addr, int result_count, Handle result_datatype,
-                        int target_rank, i64 target_disp, int target_count, Handle target_datatype,
-                        Handle op, Handle win);
+int PMPI_Gather(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype, void* recvbuf,
+                int recvcount, Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm);
+int PMPI_Gather_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                     void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype, int root,
+                     Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                     Handle<mpi::kRequest>* request);
+int PMPI_Gatherv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype, void* recvbuf,
+                 const int* recvcounts, const int* displs, Handle<mpi::kDatatype> recvtype,
+                 int root, Handle<mpi::kComm> comm);
+int PMPI_Gatherv_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                      void* recvbuf, const int* recvcounts, const int* displs,
+                      Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm,
+                      Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Get(void* origin_addr, int origin_count, Handle<mpi::kDatatype> origin_datatype,
+             int target_rank, i64 target_disp, int target_count,
+             Handle<mpi::kDatatype> target_datatype, Handle<mpi::kWin> win);
+int PMPI_Get_accumulate(const void* origin_addr, int origin_count,
+                        Handle<mpi::kDatatype> origin_datatype, void* result_addr, int result_count,
+                        Handle<mpi::kDatatype> result_datatype, int target_rank, i64 target_disp,
+                        int target_count, Handle<mpi::kDatatype> target_datatype,
+                        Handle<mpi::kOp> op, Handle<mpi::kWin> win);
 int PMPI_Get_address(const void* location, i64* address);
-int PMPI_Get_count(const int* status, Handle datatype, int* count);
-int PMPI_Get_elements(const int* status, Handle datatype, int* count);
-int PMPI_Get_elements_x(const int* status, Handle datatype, i64* count);
+int PMPI_Get_count(const int* status, Handle<mpi::kDatatype> datatype, int* count);
+int PMPI_Get_elements(const int* status, Handle<mpi::kDatatype> datatype, int* count);
+int PMPI_Get_elements_x(const int* status, Handle<mpi::kDatatype> datatype, i64* count);
 int PMPI_Get_library_version(char* version, int* resultlen);
 int PMPI_Get_processor_name(char* name, int* resultlen);
 int PMPI_Get_version(int* version, int* subversion);
-int PMPI_Graph_create(Handle comm_old, int nnodes, const int* index, const int* edges, int reorder,
-                      Handle* comm_graph);
-int PMPI_Graph_get(Handle comm, int maxindex, int maxedges, int* index, int* edges);
-int PMPI_Graph_map(Handle comm, int nnodes, const int* index, const int* edges, int* newrank);
-int PMPI_Graph_neighbors(Handle comm, int rank, int maxneighbors, int* neighbors);
-int PMPI_Graph_neighbors_count(Handle comm, int rank, int* nneighbors);
-int PMPI_Graphdims_get(Handle comm, int* nnodes, int* nedges);
-int PMPI_Grequest_complete(Handle request);
-int PMPI_Group_compare(Handle group1, Handle group2, int* result);
-int PMPI_Group_difference(Handle group1, Handle group2, Handle* newgroup);
-int PMPI_Group_excl(Handle group, int n, const int* ranks, Handle* newgroup);
-int PMPI_Group_free(Handle* group);
-int PMPI_Group_incl(Handle group, int n, const int* ranks, Handle* newgroup);
-int PMPI_Group_intersection(Handle group1, Handle group2, Handle* newgroup);
-int PMPI_Group_range_excl(Handle group, int n, int (*ranges)[3], Handle* newgroup);
-int PMPI_Group_range_incl(Handle group, int n, int (*ranges)[3], Handle* newgroup);
-int PMPI_Group_rank(Handle group, int* rank);
-int PMPI_Group_size(Handle group, int* size);
-int PMPI_Group_translate_ranks(Handle group1, int n, const int* ranks1, Handle group2, int* ranks2);
-int PMPI_Group_union(Handle group1, Handle group2, Handle* newgroup);
-int PMPI_Iallgather(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                    int recvcount, Handle recvtype, Handle comm, Handle* request);
-int PMPI_Iallgatherv(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                     const int* recvcounts, const int* displs, Handle recvtype, Handle comm,
-                     Handle* request);
-int PMPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                    Handle comm, Handle* request);
-int PMPI_Ialltoall(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                   int recvcount, Handle recvtype, Handle comm, Handle* request);
-int PMPI_Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, Handle sendtype,
-                    void* recvbuf, const int* recvcounts, const int* rdispls, Handle recvtype,
-                    Handle comm, Handle* request);
+int PMPI_Graph_create(Handle<mpi::kComm> comm_old, int nnodes, const int* index, const int* edges,
+                      int reorder, Handle<mpi::kComm>* comm_graph);
+int PMPI_Graph_get(Handle<mpi::kComm> comm, int maxindex, int maxedges, int* index, int* edges);
+int PMPI_Graph_map(Handle<mpi::kComm> comm, int nnodes, const int* index, const int* edges,
+                   int* newrank);
+int PMPI_Graph_neighbors(Handle<mpi::kComm> comm, int rank, int maxneighbors, int* neighbors);
+int PMPI_Graph_neighbors_count(Handle<mpi::kComm> comm, int rank, int* nneighbors);
+int PMPI_Graphdims_get(Handle<mpi::kComm> comm, int* nnodes, int* nedges);
+int PMPI_Grequest_complete(Handle<mpi::kRequest> request);
+int PMPI_Group_compare(Handle<mpi::kGroup> group1, Handle<mpi::kGroup> group2, int* result);
+int PMPI_Group_difference(Handle<mpi::kGroup> group1, Handle<mpi::kGroup> group2,
+                          Handle<mpi::kGroup>* newgroup);
+int PMPI_Group_excl(Handle<mpi::kGroup> group, int n, const int* ranks,
+                    Handle<mpi::kGroup>* newgroup);
+int PMPI_Group_free(Handle<mpi::kGroup>* group);
+int PMPI_Group_incl(Handle<mpi::kGroup> group, int n, const int* ranks,
+                    Handle<mpi::kGroup>* newgroup);
+int PMPI_Group_intersection(Handle<mpi::kGroup> group1, Handle<mpi::kGroup> group2,
+                            Handle<mpi::kGroup>* newgroup);
+int PMPI_Group_range_excl(Handle<mpi::kGroup> group, int n, int (*ranges)[3],
+                          Handle<mpi::kGroup>* newgroup);
+int PMPI_Group_range_incl(Handle<mpi::kGroup> group, int n, int (*ranges)[3],
+                          Handle<mpi::kGroup>* newgroup);
+int PMPI_Group_rank(Handle<mpi::kGroup> group, int* rank);
+int PMPI_Group_size(Handle<mpi::kGroup> group, int* size);
+int PMPI_Group_translate_ranks(Handle<mpi::kGroup> group1, int n, const int* ranks1,
+                               Handle<mpi::kGroup> group2, int* ranks2);
+int PMPI_Group_union(Handle<mpi::kGroup> group1, Handle<mpi::kGroup> group2,
+                     Handle<mpi::kGroup>* newgroup);
+int PMPI_Iallgather(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                    void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                    Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Iallgatherv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                     void* recvbuf, const int* recvcounts, const int* displs,
+                     Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                     Handle<mpi::kRequest>* request);
+int PMPI_Iallreduce(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                    Handle<mpi::kOp> op, Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ialltoall(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                   void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                   Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                    Handle<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts,
+                    const int* rdispls, Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                    Handle<mpi::kRequest>* request);
 int PMPI_Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                    const Handle* sendtypes, void* recvbuf, const int* recvcounts,
-                    const int* rdispls, const Handle* recvtypes, Handle comm, Handle* request);
-int PMPI_Ibarrier(Handle comm, Handle* request);
-int PMPI_Ibcast(void* buffer, int count, Handle datatype, int root, Handle comm, Handle* request);
-int PMPI_Ibsend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                Handle* request);
-int PMPI_Iexscan(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                 Handle comm, Handle* request);
-int PMPI_Igather(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf, int recvcount,
-                 Handle recvtype, int root, Handle comm, Handle* request);
-int PMPI_Igatherv(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                  const int* recvcounts, const int* displs, Handle recvtype, int root, Handle comm,
-                  Handle* request);
-int PMPI_Improbe(int source, int tag, Handle comm, int* flag, Handle* message, int* status);
-int PMPI_Imrecv(void* buf, int count, Handle datatype, Handle* message, Handle* request);
-int PMPI_Ineighbor_allgather(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                             int recvcount, Handle recvtype, Handle comm, Handle* request);
-int PMPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                              const int* recvcounts, const int* displs, Handle recvtype,
-                              Handle comm, Handle* request);
-int PMPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                            int recvcount, Handle recvtype, Handle comm, Handle* request);
+                    const Handle<mpi::kDatatype>* sendtypes, void* recvbuf, const int* recvcounts,
+                    const int* rdispls, const Handle<mpi::kDatatype>* recvtypes,
+                    Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ibarrier(Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ibcast(void* buffer, int count, Handle<mpi::kDatatype> datatype, int root,
+                Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ibsend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Iexscan(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                 Handle<mpi::kOp> op, Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Igather(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype, void* recvbuf,
+                 int recvcount, Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm,
+                 Handle<mpi::kRequest>* request);
+int PMPI_Igatherv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                  void* recvbuf, const int* recvcounts, const int* displs,
+                  Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm,
+                  Handle<mpi::kRequest>* request);
+int PMPI_Improbe(int source, int tag, Handle<mpi::kComm> comm, int* flag,
+                 Handle<mpi::kMessage>* message, int* status);
+int PMPI_Imrecv(void* buf, int count, Handle<mpi::kDatatype> datatype,
+                Handle<mpi::kMessage>* message, Handle<mpi::kRequest>* request);
+int PMPI_Ineighbor_allgather(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                             void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                             Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ineighbor_allgatherv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                              void* recvbuf, const int* recvcounts, const int* displs,
+                              Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                              Handle<mpi::kRequest>* request);
+int PMPI_Ineighbor_alltoall(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                            void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                            Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
 int PMPI_Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                             Handle sendtype, void* recvbuf, const int* recvcounts,
-                             const int* rdispls, Handle recvtype, Handle comm, Handle* request);
+                             Handle<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts,
+                             const int* rdispls, Handle<mpi::kDatatype> recvtype,
+                             Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
 int PMPI_Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                             const Handle* sendtypes, void* recvbuf, const int* recvcounts,
-                             const i64* rdispls, const Handle* recvtypes, Handle comm,
-                             Handle* request);
-int PMPI_Info_create(Handle* info);
-int PMPI_Info_delete(Handle info, const char* key);
-int PMPI_Info_dup(Handle info, Handle* newinfo);
-int PMPI_Info_free(Handle* info);
-int PMPI_Info_get_nkeys(Handle info, int* nkeys);
-int PMPI_Info_get_nthkey(Handle info, int n, char* key);
-int PMPI_Info_get_valuelen(Handle info, const char* key, int* valuelen, int* flag);
-int PMPI_Info_set(Handle info, const char* key, const char* value);
+                             const Handle<mpi::kDatatype>* sendtypes, void* recvbuf,
+                             const int* recvcounts, const i64* rdispls,
+                             const Handle<mpi::kDatatype>* recvtypes, Handle<mpi::kComm> comm,
+                             Handle<mpi::kRequest>* request);
+int PMPI_Info_create(Handle<mpi::kInfo>* info);
+int PMPI_Info_delete(Handle<mpi::kInfo> info, const char* key);
+int PMPI_Info_dup(Handle<mpi::kInfo> info, Handle<mpi::kInfo>* newinfo);
+int PMPI_Info_free(Handle<mpi::kInfo>* info);
+int PMPI_Info_get_nkeys(Handle<mpi::kInfo> info, int* nkeys);
+int PMPI_Info_get_nthkey(Handle<mpi::kInfo> info, int n, char* key);
+int PMPI_Info_get_valuelen(Handle<mpi::kInfo> info, const char* key, int* valuelen, int* flag);
+int PMPI_Info_set(Handle<mpi::kInfo> info, const char* key, const char* value);
 int PMPI_Init(int* argc, char*** argv);
 int PMPI_Init_thread(int* argc, char*** argv, int required, int* provided);
 int PMPI_Initialized(int* flag);
-int PMPI_Intercomm_create(Handle local_comm, int local_leader, Handle peer_comm, int remote_leader,
-                          int tag, Handle* newintercomm);
-int PMPI_Intercomm_merge(Handle intercomm, int high, Handle* newintracomm);
-int PMPI_Iprobe(int source, int tag, Handle comm, int* flag, int* status);
-int PMPI_Irecv(void* buf, int count, Handle datatype, int source, int tag, Handle comm,
-               Handle* request);
-int PMPI_Ireduce(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                 int root, Handle comm, Handle* request);
-int PMPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Handle datatype,
-                         Handle op, Handle comm, Handle* request);
-int PMPI_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Handle datatype,
-                               Handle op, Handle comm, Handle* request);
-int PMPI_Irsend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                Handle* request);
+int PMPI_Intercomm_create(Handle<mpi::kComm> local_comm, int local_leader,
+                          Handle<mpi::kComm> peer_comm, int remote_leader, int tag,
+                          Handle<mpi::kComm>* newintercomm);
+int PMPI_Intercomm_merge(Handle<mpi::kComm> intercomm, int high, Handle<mpi::kComm>* newintracomm);
+int PMPI_Iprobe(int source, int tag, Handle<mpi::kComm> comm, int* flag, int* status);
+int PMPI_Irecv(void* buf, int count, Handle<mpi::kDatatype> datatype, int source, int tag,
+               Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ireduce(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                 Handle<mpi::kOp> op, int root, Handle<mpi::kComm> comm,
+                 Handle<mpi::kRequest>* request);
+int PMPI_Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                         Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                         Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                               Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                               Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Irsend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
 int PMPI_Is_thread_main(int* flag);
-int PMPI_Iscan(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-               Handle comm, Handle* request);
-int PMPI_Iscatter(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf, int recvcount,
-                  Handle recvtype, int root, Handle comm, Handle* request);
-int PMPI_Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, Handle sendtype,
-                   void* recvbuf, int recvcount, Handle recvtype, int root, Handle comm,
-                   Handle* request);
-int PMPI_Isend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-               Handle* request);
-int PMPI_Isendrecv(const void* sendbuf, int sendcount, Handle sendtype, int dest, int sendtag,
-                   void* recvbuf, int recvcount, Handle recvtype, int source, int recvtag,
-                   Handle comm, Handle* request);
-int PMPI_Isendrecv_replace(void* buf, int count, Handle datatype, int dest, int sendtag, int source,
-                           int recvtag, Handle comm, Handle* request);
-int PMPI_Issend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                Handle* request);
+int PMPI_Iscan(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+               Handle<mpi::kOp> op, Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Iscatter(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                  void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype, int root,
+                  Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                   Handle<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
+                   Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm,
+                   Handle<mpi::kRequest>* request);
+int PMPI_Isend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+               Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Isendrecv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype, int dest,
+                   int sendtag, void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                   int source, int recvtag, Handle<mpi::kComm> comm,
+                   Handle<mpi::kRequest>* request);
+int PMPI_Isendrecv_replace(void* buf, int count, Handle<mpi::kDatatype> datatype, int dest,
+                           int sendtag, int source, int recvtag, Handle<mpi::kComm> comm,
+                           Handle<mpi::kRequest>* request);
+int PMPI_Issend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
 int PMPI_Keyval_free(int* keyval);
-int PMPI_Lookup_name(const char* service_name, Handle info, char* port_name);
-int PMPI_Mprobe(int source, int tag, Handle comm, Handle* message, int* status);
-int PMPI_Mrecv(void* buf, int count, Handle datatype, Handle* message, int* status);
-int PMPI_Neighbor_allgather(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                            int recvcount, Handle recvtype, Handle comm);
-int PMPI_Neighbor_allgather_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                                 int recvcount, Handle recvtype, Handle comm, Handle info,
-                                 Handle* request);
-int PMPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                             const int* recvcounts, const int* displs, Handle recvtype,
-                             Handle comm);
-int PMPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount, Handle sendtype,
-                                  void* recvbuf, const int* recvcounts, const int* displs,
-                                  Handle recvtype, Handle comm, Handle info, Handle* request);
-int PMPI_Neighbor_alltoall(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                           int recvcount, Handle recvtype, Handle comm);
-int PMPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                                int recvcount, Handle recvtype, Handle comm, Handle info,
-                                Handle* request);
+int PMPI_Lookup_name(const char* service_name, Handle<mpi::kInfo> info, char* port_name);
+int PMPI_Mprobe(int source, int tag, Handle<mpi::kComm> comm, Handle<mpi::kMessage>* message,
+                int* status);
+int PMPI_Mrecv(void* buf, int count, Handle<mpi::kDatatype> datatype,
+               Handle<mpi::kMessage>* message, int* status);
+int PMPI_Neighbor_allgather(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                            void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                            Handle<mpi::kComm> comm);
+int PMPI_Neighbor_allgather_init(const void* sendbuf, int sendcount,
+                                 Handle<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
+                                 Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                                 Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Neighbor_allgatherv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                             void* recvbuf, const int* recvcounts, const int* displs,
+                             Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm);
+int PMPI_Neighbor_allgatherv_init(const void* sendbuf, int sendcount,
+                                  Handle<mpi::kDatatype> sendtype, void* recvbuf,
+                                  const int* recvcounts, const int* displs,
+                                  Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                                  Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Neighbor_alltoall(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                           void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                           Handle<mpi::kComm> comm);
+int PMPI_Neighbor_alltoall_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                                void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                                Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                                Handle<mpi::kRequest>* request);
 int PMPI_Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                            Handle sendtype, void* recvbuf, const int* recvcounts,
-                            const int* rdispls, Handle recvtype, Handle comm);
+                            Handle<mpi::kDatatype> sendtype, void* recvbuf, const int* recvcounts,
+                            const int* rdispls, Handle<mpi::kDatatype> recvtype,
+                            Handle<mpi::kComm> comm);
 int PMPI_Neighbor_alltoallv_init(const void* sendbuf, const int* sendcounts, const int* sdispls,
-                                 Handle sendtype, void* recvbuf, const int* recvcounts,
-                                 const int* rdispls, Handle recvtype, Handle comm, Handle info,
-                                 Handle* request);
+                                 Handle<mpi::kDatatype> sendtype, void* recvbuf,
+                                 const int* recvcounts, const int* rdispls,
+                                 Handle<mpi::kDatatype> recvtype, Handle<mpi::kComm> comm,
+                                 Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
 int PMPI_Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                            const Handle* sendtypes, void* recvbuf, const int* recvcounts,
-                            const i64* rdispls, const Handle* recvtypes, Handle comm);
+                            const Handle<mpi::kDatatype>* sendtypes, void* recvbuf,
+                            const int* recvcounts, const i64* rdispls,
+                            const Handle<mpi::kDatatype>* recvtypes, Handle<mpi::kComm> comm);
 int PMPI_Neighbor_alltoallw_init(const void* sendbuf, const int* sendcounts, const i64* sdispls,
-                                 const Handle* sendtypes, void* recvbuf, const int* recvcounts,
-                                 const i64* rdispls, const Handle* recvtypes, Handle comm,
-                                 Handle info, Handle* request);
-int PMPI_Op_commutative(Handle op, int* commute);
-int PMPI_Op_free(Handle* op);
-int PMPI_Open_port(Handle info, char* port_name);
-int PMPI_Pack(const void* inbuf, int incount, Handle datatype, void* outbuf, int outsize,
-              int* position, Handle comm);
-int PMPI_Pack_external(const char* datarep, const void* inbuf, int incount, Handle datatype,
-                       void* outbuf, i64 outsize, i64* position);
-int PMPI_Pack_external_size(const char* datarep, int incount, Handle datatype, i64* size);
-int PMPI_Pack_size(int incount, Handle datatype, Handle comm, int* size);
-int PMPI_Parrived(Handle request, int partition, int* flag);
-int PMPI_Pready(int partition, Handle request);
-int PMPI_Pready_list(int length, const int* array_of_partitions, Handle request);
-int PMPI_Pready_range(int partition_low, int partition_high, Handle request);
-int PMPI_Precv_init(void* buf, int partitions, i64 count, Handle datatype, int source, int tag,
-                    Handle comm, Handle info, Handle* request);
-int PMPI_Probe(int source, int tag, Handle comm, int* status);
-int PMPI_Psend_init(const void* buf, int partitions, i64 count, Handle datatype, int dest, int tag,
-                    Handle comm, Handle info, Handle* request);
-int PMPI_Publish_name(const char* service_name, Handle info, const char* port_name);
-int PMPI_Put(const void* origin_addr, int origin_count, Handle origin_datatype, int target_rank,
-             i64 target_disp, int target_count, Handle target_datatype, Handle win);
+                                 const Handle<mpi::kDatatype>* sendtypes, void* recvbuf,
+                                 const int* recvcounts, const i64* rdispls,
+                                 const Handle<mpi::kDatatype>* recvtypes, Handle<mpi::kComm> comm,
+                                 Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Op_commutative(Handle<mpi::kOp> op, int* commute);
+int PMPI_Op_free(Handle<mpi::kOp>* op);
+int PMPI_Open_port(Handle<mpi::kInfo> info, char* port_name);
+int PMPI_Pack(const void* inbuf, int incount, Handle<mpi::kDatatype> datatype, void* outbuf,
+              int outsize, int* position, Handle<mpi::kComm> comm);
+int PMPI_Pack_external(const char* datarep, const void* inbuf, int incount,
+                       Handle<mpi::kDatatype> datatype, void* outbuf, i64 outsize, i64* position);
+int PMPI_Pack_external_size(const char* datarep, int incount, Handle<mpi::kDatatype> datatype,
+                            i64* size);
+int PMPI_Pack_size(int incount, Handle<mpi::kDatatype> datatype, Handle<mpi::kComm> comm,
+                   int* size);
+int PMPI_Parrived(Handle<mpi::kRequest> request, int partition, int* flag);
+int PMPI_Pready(int partition, Handle<mpi::kRequest> request);
+int PMPI_Pready_list(int length, const int* array_of_partitions, Handle<mpi::kRequest> request);
+int PMPI_Pready_range(int partition_low, int partition_high, Handle<mpi::kRequest> request);
+int PMPI_Precv_init(void* buf, int partitions, i64 count, Handle<mpi::kDatatype> datatype,
+                    int source, int tag, Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                    Handle<mpi::kRequest>* request);
+int PMPI_Probe(int source, int tag, Handle<mpi::kComm> comm, int* status);
+int PMPI_Psend_init(const void* buf, int partitions, i64 count, Handle<mpi::kDatatype> datatype,
+                    int dest, int tag, Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                    Handle<mpi::kRequest>* request);
+int PMPI_Publish_name(const char* service_name, Handle<mpi::kInfo> info, const char* port_name);
+int PMPI_Put(const void* origin_addr, int origin_count, Handle<mpi::kDatatype> origin_datatype,
+             int target_rank, i64 target_disp, int target_count,
+             Handle<mpi::kDatatype> target_datatype, Handle<mpi::kWin> win);
 int PMPI_Query_thread(int* provided);
-int PMPI_Raccumulate(const void* origin_addr, int origin_count, Handle origin_datatype,
-                     int target_rank, i64 target_disp, int target_count, Handle target_datatype,
-                     Handle op, Handle win, Handle* request);
-int PMPI_Recv(void* buf, int count, Handle datatype, int source, int tag, Handle comm, int* status);
-int PMPI_Recv_init(void* buf, int count, Handle datatype, int source, int tag, Handle comm,
-                   Handle* request);
-int PMPI_Reduce(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op, int root,
-                Handle comm);
-int PMPI_Reduce_init(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                     int root, Handle comm, Handle info, Handle* request);
-int PMPI_Reduce_local(const void* inbuf, void* inoutbuf, int count, Handle datatype, Handle op);
-int PMPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, Handle datatype,
-                        Handle op, Handle comm);
-int PMPI_Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, Handle datatype,
-                              Handle op, Handle comm);
+int PMPI_Raccumulate(const void* origin_addr, int origin_count,
+                     Handle<mpi::kDatatype> origin_datatype, int target_rank, i64 target_disp,
+                     int target_count, Handle<mpi::kDatatype> target_datatype, Handle<mpi::kOp> op,
+                     Handle<mpi::kWin> win, Handle<mpi::kRequest>* request);
+int PMPI_Recv(void* buf, int count, Handle<mpi::kDatatype> datatype, int source, int tag,
+              Handle<mpi::kComm> comm, int* status);
+int PMPI_Recv_init(void* buf, int count, Handle<mpi::kDatatype> datatype, int source, int tag,
+                   Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Reduce(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                Handle<mpi::kOp> op, int root, Handle<mpi::kComm> comm);
+int PMPI_Reduce_init(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                     Handle<mpi::kOp> op, int root, Handle<mpi::kComm> comm,
+                     Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Reduce_local(const void* inbuf, void* inoutbuf, int count, Handle<mpi::kDatatype> datatype,
+                      Handle<mpi::kOp> op);
+int PMPI_Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                        Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                        Handle<mpi::kComm> comm);
+int PMPI_Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                              Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                              Handle<mpi::kComm> comm);
 int PMPI_Reduce_scatter_block_init(const void* sendbuf, void* recvbuf, int recvcount,
-                                   Handle datatype, Handle op, Handle comm, Handle info,
-                                   Handle* request);
+                                   Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                                   Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                                   Handle<mpi::kRequest>* request);
 int PMPI_Reduce_scatter_init(const void* sendbuf, void* recvbuf, const int* recvcounts,
-                             Handle datatype, Handle op, Handle comm, Handle info, Handle* request);
+                             Handle<mpi::kDatatype> datatype, Handle<mpi::kOp> op,
+                             Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                             Handle<mpi::kRequest>* request);
 int PMPI_Remove_error_class(int errorclass);
 int PMPI_Remove_error_code(int errorcode);
 int PMPI_Remove_error_string(int errorcode);
-int PMPI_Request_free(Handle* request);
-int PMPI_Request_get_status(Handle request, int* flag, int* status);
-int PMPI_Request_get_status_all(int count, const Handle* array_of_requests, int* flag,
-                                int* array_of_statuses);
-int PMPI_Request_get_status_any(int count, const Handle* array_of_requests, int* index, int* flag,
-                                int* status);
-int PMPI_Request_get_status_some(int incount, const Handle* array_of_requests, int* outcount,
-                                 int* array_of_indices, int* array_of_statuses);
-int PMPI_Rget(void* origin_addr, int origin_count, Handle origin_datatype, int target_rank,
-              i64 target_disp, int target_count, Handle target_datatype, Handle win,
-              Handle* request);
-int PMPI_Rget_accumulate(const void* origin_addr, int origin_count, Handle origin_datatype,
-                         void* result_addr, int result_count, Handle result_datatype,
-                         int target_rank, i64 target_disp, int target_count, Handle target_datatype,
-                         Handle op, Handle win, Handle* request);
-int PMPI_Rput(const void* origin_addr, int origin_count, Handle origin_datatype, int target_rank,
-              i64 target_disp, int target_count, Handle target_datatype, Handle win,
-              Handle* request);
-int PMPI_Rsend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm);
-int PMPI_Rsend_init(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                    Handle* request);
-int PMPI_Scan(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-              Handle comm);
-int PMPI_Scan_init(const void* sendbuf, void* recvbuf, int count, Handle datatype, Handle op,
-                   Handle comm, Handle info, Handle* request);
-int PMPI_Scatter(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf, int recvcount,
-                 Handle recvtype, int root, Handle comm);
-int PMPI_Scatter_init(const void* sendbuf, int sendcount, Handle sendtype, void* recvbuf,
-                      int recvcount, Handle recvtype, int root, Handle comm, Handle info,
-                      Handle* request);
-int PMPI_Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, Handle sendtype,
-                  void* recvbuf, int recvcount, Handle recvtype, int root, Handle comm);
+int PMPI_Request_free(Handle<mpi::kRequest>* request);
+int PMPI_Request_get_status(Handle<mpi::kRequest> request, int* flag, int* status);
+int PMPI_Request_get_status_all(int count, const Handle<mpi::kRequest>* array_of_requests,
+                                int* flag, int* array_of_statuses);
+int PMPI_Request_get_status_any(int count, const Handle<mpi::kRequest>* array_of_requests,
+                                int* index, int* flag, int* status);
+int PMPI_Request_get_status_some(int incount, const Handle<mpi::kRequest>* array_of_requests,
+                                 int* outcount, int* array_of_indices, int* array_of_statuses);
+int PMPI_Rget(void* origin_addr, int origin_count, Handle<mpi::kDatatype> origin_datatype,
+              int target_rank, i64 target_disp, int target_count,
+              Handle<mpi::kDatatype> target_datatype, Handle<mpi::kWin> win,
+              Handle<mpi::kRequest>* request);
+int PMPI_Rget_accumulate(const void* origin_addr, int origin_count,
+                         Handle<mpi::kDatatype> origin_datatype, void* result_addr,
+                         int result_count, Handle<mpi::kDatatype> result_datatype, int target_rank,
+                         i64 target_disp, int target_count, Handle<mpi::kDatatype> target_datatype,
+                         Handle<mpi::kOp> op, Handle<mpi::kWin> win,
+                         Handle<mpi::kRequest>* request);
+int PMPI_Rput(const void* origin_addr, int origin_count, Handle<mpi::kDatatype> origin_datatype,
+              int target_rank, i64 target_disp, int target_count,
+              Handle<mpi::kDatatype> target_datatype, Handle<mpi::kWin> win,
+              Handle<mpi::kRequest>* request);
+int PMPI_Rsend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+               Handle<mpi::kComm> comm);
+int PMPI_Rsend_init(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                    Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Scan(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+              Handle<mpi::kOp> op, Handle<mpi::kComm> comm);
+int PMPI_Scan_init(const void* sendbuf, void* recvbuf, int count, Handle<mpi::kDatatype> datatype,
+                   Handle<mpi::kOp> op, Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                   Handle<mpi::kRequest>* request);
+int PMPI_Scatter(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype, void* recvbuf,
+                 int recvcount, Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm);
+int PMPI_Scatter_init(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype,
+                      void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype, int root,
+                      Handle<mpi::kComm> comm, Handle<mpi::kInfo> info,
+                      Handle<mpi::kRequest>* request);
+int PMPI_Scatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                  Handle<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
+                  Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm);
 int PMPI_Scatterv_init(const void* sendbuf, const int* sendcounts, const int* displs,
-                       Handle sendtype, void* recvbuf, int recvcount, Handle recvtype, int root,
-                       Handle comm, Handle info, Handle* request);
-int PMPI_Send(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm);
-int PMPI_Send_init(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                   Handle* request);
-int PMPI_Sendrecv(const void* sendbuf, int sendcount, Handle sendtype, int dest, int sendtag,
-                  void* recvbuf, int recvcount, Handle recvtype, int source, int recvtag,
-                  Handle comm, int* status);
-int PMPI_Sendrecv_replace(void* buf, int count, Handle datatype, int dest, int sendtag, int source,
-                          int recvtag, Handle comm, int* status);
-int PMPI_Ssend(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm);
-int PMPI_Ssend_init(const void* buf, int count, Handle datatype, int dest, int tag, Handle comm,
-                    Handle* request);
-int PMPI_Start(Handle* request);
-int PMPI_Startall(int count, Handle* array_of_requests);
+                       Handle<mpi::kDatatype> sendtype, void* recvbuf, int recvcount,
+                       Handle<mpi::kDatatype> recvtype, int root, Handle<mpi::kComm> comm,
+                       Handle<mpi::kInfo> info, Handle<mpi::kRequest>* request);
+int PMPI_Send(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+              Handle<mpi::kComm> comm);
+int PMPI_Send_init(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                   Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Sendrecv(const void* sendbuf, int sendcount, Handle<mpi::kDatatype> sendtype, int dest,
+                  int sendtag, void* recvbuf, int recvcount, Handle<mpi::kDatatype> recvtype,
+                  int source, int recvtag, Handle<mpi::kComm> comm, int* status);
+int PMPI_Sendrecv_replace(void* buf, int count, Handle<mpi::kDatatype> datatype, int dest,
+                          int sendtag, int source, int recvtag, Handle<mpi::kComm> comm,
+                          int* status);
+int PMPI_Ssend(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+               Handle<mpi::kComm> comm);
+int PMPI_Ssend_init(const void* buf, int count, Handle<mpi::kDatatype> datatype, int dest, int tag,
+                    Handle<mpi::kComm> comm, Handle<mpi::kRequest>* request);
+int PMPI_Start(Handle<mpi::kRequest>* request);
+int PMPI_Startall(int count, Handle<mpi::kRequest>* array_of_requests);
 int PMPI_Status_get_error(const int* status, int* err);
 int PMPI_Status_get_source(const int* status, int* source);
 int PMPI_Status_get_tag(const int* status, int* tag);
 int PMPI_Status_set_cancelled(int* status, int flag);
-int PMPI_Status_set_elements(int* status, Handle datatype, int count);
-int PMPI_Status_set_elements_x(int* status, Handle datatype, i64 count);
+int PMPI_Status_set_elements(int* status, Handle<mpi::kDatatype> datatype, int count);
+int PMPI_Status_set_elements_x(int* status, Handle<mpi::kDatatype> datatype, i64 count);
 int PMPI_Status_set_error(int* status, int err);
 int PMPI_Status_set_source(int* status, int source);
 int PMPI_Status_set_tag(int* status, int tag);
-int PMPI_Test(Handle* request, int* flag, int* status);
+int PMPI_Test(Handle<mpi::kRequest>* request, int* flag, int* status);
 int PMPI_Test_cancelled(const int* status, int* flag);
-int PMPI_Testall(int count, Handle* array_of_requests, int* flag, int* array_of_statuses);
-int PMPI_Testany(int count, Handle* array_of_requests, int* index, int* flag, int* status);
-int PMPI_Testsome(int incount, Handle* array_of_requests, int* outcount, int* array_of_indices,
-                  int* array_of_statuses);
-int PMPI_Topo_test(Handle comm, int* status);
-int PMPI_Type_commit(Handle* datatype);
-int PMPI_Type_contiguous(int count, Handle oldtype, Handle* newtype);
+int PMPI_Testall(int count, Handle<mpi::kRequest>* array_of_requests, int* flag,
+                 int* array_of_statuses);
+int PMPI_Testany(int count, Handle<mpi::kRequest>* array_of_requests, int* index, int* flag,
+                 int* status);
+int PMPI_Testsome(int incount, Handle<mpi::kRequest>* array_of_requests, int* outcount,
+                  int* array_of_indices, int* array_of_statuses);
+int PMPI_Topo_test(Handle<mpi::kComm> comm, int* status);
+int PMPI_Type_commit(Handle<mpi::kDatatype>* datatype);
+int PMPI_Type_contiguous(int count, Handle<mpi::kDatatype> oldtype,
+                         Handle<mpi::kDatatype>* newtype);
 int PMPI_Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes,
                             const int* array_of_distribs, const int* array_of_dargs,
-                            const int* array_of_psizes, int order, Handle oldtype, Handle* newtype);
-int PMPI_Type_create_f90_complex(int p, int r, Handle* newtype);
-int PMPI_Type_create_f90_integer(int r, Handle* newtype);
-int PMPI_Type_create_f90_real(int p, int r, Handle* newtype);
+                            const int* array_of_psizes, int order, Handle<mpi::kDatatype> oldtype,
+                            Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_create_f90_complex(int p, int r, Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_create_f90_integer(int r, Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_create_f90_real(int p, int r, Handle<mpi::kDatatype>* newtype);
 int PMPI_Type_create_hindexed(int count, const int* array_of_blocklengths,
-                              const i64* array_of_displacements, Handle oldtype, Handle* newtype);
+                              const i64* array_of_displacements, Handle<mpi::kDatatype> oldtype,
+                              Handle<mpi::kDatatype>* newtype);
 int PMPI_Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements,
-                                    Handle oldtype, Handle* newtype);
-int PMPI_Type_create_hvector(int count, int blocklength, i64 stride, Handle oldtype,
-                             Handle* newtype);
+                                    Handle<mpi::kDatatype> oldtype,
+                                    Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_create_hvector(int count, int blocklength, i64 stride, Handle<mpi::kDatatype> oldtype,
+                             Handle<mpi::kDatatype>* newtype);
 int PMPI_Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements,
-                                   Handle oldtype, Handle* newtype);
-int PMPI_Type_create_resized(Handle oldtype, i64 lb, i64 extent, Handle* newtype);
+                                   Handle<mpi::kDatatype> oldtype, Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_create_resized(Handle<mpi::kDatatype> oldtype, i64 lb, i64 extent,
+                             Handle<mpi::kDatatype>* newtype);
 int PMPI_Type_create_struct(int count, const int* array_of_blocklengths,
-                            const i64* array_of_displacements, const Handle* array_of_types,
-                            Handle* newtype);
+                            const i64* array_of_displacements,
+                            const Handle<mpi::kDatatype>* array_of_types,
+                            Handle<mpi::kDatatype>* newtype);
 int PMPI_Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes,
-                              const int* array_of_starts, int order, Handle oldtype,
-                              Handle* newtype);
-int PMPI_Type_delete_attr(Handle datatype, int type_keyval);
-int PMPI_Type_dup(Handle oldtype, Handle* newtype);
-int PMPI_Type_free(Handle* datatype);
+                              const int* array_of_starts, int order, Handle<mpi::kDatatype> oldtype,
+                              Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_delete_attr(Handle<mpi::kDatatype> datatype, int type_keyval);
+int PMPI_Type_dup(Handle<mpi::kDatatype> oldtype, Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_free(Handle<mpi::kDatatype>* datatype);
 int PMPI_Type_free_keyval(int* type_keyval);
-int PMPI_Type_get_contents(Handle datatype, int max_integers, int max_addresses, int max_datatypes,
-                           int* array_of_integers, i64* array_of_addresses,
-                           Handle* array_of_datatypes);
-int PMPI_Type_get_envelope(Handle datatype, int* num_integers, int* num_addresses,
+int PMPI_Type_get_contents(Handle<mpi::kDatatype> datatype, int max_integers, int max_addresses,
+                           int max_datatypes, int* array_of_integers, i64* array_of_addresses,
+                           Handle<mpi::kDatatype>* array_of_datatypes);
+int PMPI_Type_get_envelope(Handle<mpi::kDatatype> datatype, int* num_integers, int* num_addresses,
                            int* num_datatypes, int* combiner);
-int PMPI_Type_get_extent(Handle datatype, i64* lb, i64* extent);
-int PMPI_Type_get_extent_x(Handle datatype, i64* lb, i64* extent);
-int PMPI_Type_get_name(Handle datatype, char* type_name, int* resultlen);
-int PMPI_Type_get_true_extent(Handle datatype, i64* true_lb, i64* true_extent);
-int PMPI_Type_get_true_extent_x(Handle datatype, i64* true_lb, i64* true_extent);
-int PMPI_Type_get_value_index(Handle value_type, Handle index_type, Handle* pair_type);
+int PMPI_Type_get_extent(Handle<mpi::kDatatype> datatype, i64* lb, i64* extent);
+int PMPI_Type_get_extent_x(Handle<mpi::kDatatype> datatype, i64* lb, i64* extent);
+int PMPI_Type_get_name(Handle<mpi::kDatatype> datatype, char* type_name, int* resultlen);
+int PMPI_Type_get_true_extent(Handle<mpi::kDatatype> datatype, i64* true_lb, i64* true_extent);
+int PMPI_Type_get_true_extent_x(Handle<mpi::kDatatype> datatype, i64* true_lb, i64* true_extent);
+int PMPI_Type_get_value_index(Handle<mpi::kDatatype> value_type, Handle<mpi::kDatatype> index_type,
+                              Handle<mpi::kDatatype>* pair_type);
 int PMPI_Type_indexed(int count, const int* array_of_blocklengths,
-                      const int* array_of_displacements, Handle oldtype, Handle* newtype);
-int PMPI_Type_match_size(int typeclass, int size, Handle* datatype);
-int PMPI_Type_set_name(Handle datatype, const char* type_name);
-int PMPI_Type_size(Handle datatype, int* size);
-int PMPI_Type_size_x(Handle datatype, i64* size);
-int PMPI_Type_vector(int count, int blocklength, int stride, Handle oldtype, Handle* newtype);
+                      const int* array_of_displacements, Handle<mpi::kDatatype> oldtype,
+                      Handle<mpi::kDatatype>* newtype);
+int PMPI_Type_match_size(int typeclass, int size, Handle<mpi::kDatatype>* datatype);
+int PMPI_Type_set_name(Handle<mpi::kDatatype> datatype, const char* type_name);
+int PMPI_Type_size(Handle<mpi::kDatatype> datatype, int* size);
+int PMPI_Type_size_x(Handle<mpi::kDatatype> datatype, i64* size);
+int PMPI_Type_vector(int count, int blocklength, int stride, Handle<mpi::kDatatype> oldtype,
+                     Handle<mpi::kDatatype>* newtype);
 int PMPI_Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
-                Handle datatype, Handle comm);
+                Handle<mpi::kDatatype> datatype, Handle<mpi::kComm> comm);
 int PMPI_Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
-                         void* outbuf, int outcount, Handle datatype);
-int PMPI_Unpublish_name(const char* service_name, Handle info, const char* port_name);
-int PMPI_Wait(Handle* request, int* status);
-int PMPI_Waitall(int count, Handle* array_of_requests, int* array_of_statuses);
-int PMPI_Waitany(int count, Handle* array_of_requests, int* index, int* status);
-int PMPI_Waitsome(int incount, Handle* array_of_requests, int* outcount, int* array_of_indices,
-                  int* array_of_statuses);
-int PMPI_Win_allocate(i64 size, int disp_unit, Handle info, Handle comm, void* baseptr,
-                      Handle* win);
-int PMPI_Win_allocate_shared(i64 size, int disp_unit, Handle info, Handle comm, void* baseptr,
-                             Handle* win);
-int PMPI_Win_attach(Handle win, void* base, i64 size);
-int PMPI_Win_call_errhandler(Handle win, int errorcode);
-int PMPI_Win_complete(Handle win);
-int PMPI_Win_create(void* base, i64 size, int disp_unit, Handle info, Handle comm, Handle* win);
-int PMPI_Win_create_dynamic(Handle info, Handle comm, Handle* win);
-int PMPI_Win_delete_attr(Handle win, int win_keyval);
-int PMPI_Win_detach(Handle win, const void* base);
-int PMPI_Win_fence(int assertion, Handle win);
-int PMPI_Win_flush(int rank, Handle win);
-int PMPI_Win_flush_all(Handle win);
-int PMPI_Win_flush_local(int rank, Handle win);
-int PMPI_Win_flush_local_all(Handle win);
-int PMPI_Win_free(Handle* win);
+                         void* outbuf, int outcount, Handle<mpi::kDatatype> datatype);
+int PMPI_Unpublish_name(const char* service_name, Handle<mpi::kInfo> info, const char* port_name);
+int PMPI_Wait(Handle<mpi::kRequest>* request, int* status);
+int PMPI_Waitall(int count, Handle<mpi::kRequest>* array_of_requests, int* array_of_statuses);
+int PMPI_Waitany(int count, Handle<mpi::kRequest>* array_of_requests, int* index, int* status);
+int PMPI_Waitsome(int incount, Handle<mpi::kRequest>* array_of_requests, int* outcount,
+                  int* array_of_indices, int* array_of_statuses);
+int PMPI_Win_allocate(i64 size, int disp_unit, Handle<mpi::kInfo> info, Handle<mpi::kComm> comm,
+                      void* baseptr, Handle<mpi::kWin>* win);
+int PMPI_Win_allocate_shared(i64 size, int disp_unit, Handle<mpi::kInfo> info,
+                             Handle<mpi::kComm> comm, void* baseptr, Handle<mpi::kWin>* win);
+int PMPI_Win_attach(Handle<mpi::kWin> win, void* base, i64 size);
+int PMPI_Win_call_errhandler(Handle<mpi::kWin> win, int errorcode);
+int PMPI_Win_complete(Handle<mpi::kWin> win);
+int PMPI_Win_create(void* base, i64 size, int disp_unit, Handle<mpi::kInfo> info,
+                    Handle<mpi::kComm> comm, Handle<mpi::kWin>* win);
+int PMPI_Win_create_dynamic(Handle<mpi::kInfo> info, Handle<mpi::kComm> comm,
+                            Handle<mpi::kWin>* win);
+int PMPI_Win_delete_attr(Handle<mpi::kWin> win, int win_keyval);
+int PMPI_Win_detach(Handle<mpi::kWin> win, const void* base);
+int PMPI_Win_fence(int assertion, Handle<mpi::kWin> win);
+int PMPI_Win_flush(int rank, Handle<mpi::kWin> win);
+int PMPI_Win_flush_all(Handle<mpi::kWin> win);
+int PMPI_Win_flush_local(int rank, Handle<mpi::kWin> win);
+int PMPI_Win_flush_local_all(Handle<mpi::kWin> win);
+int PMPI_Win_free(Handle<mpi::kWin>* win);
 int PMPI_Win_free_keyval(int* win_keyval);
-int PMPI_Win_get_errhandler(Handle win, Handle* errhandler);
-int PMPI_Win_get_group(Handle win, Handle* group);
-int PMPI_Win_get_info(Handle win, Handle* info_used);
-int PMPI_Win_get_name(Handle win, char* win_name, int* resultlen);
-int PMPI_Win_lock(int lock_type, int rank, int assertion, Handle win);
-int PMPI_Win_lock_all(int assertion, Handle win);
-int PMPI_Win_post(Handle group, int assertion, Handle win);
-int PMPI_Win_set_errhandler(Handle win, Handle errhandler);
-int PMPI_Win_set_info(Handle win, Handle info);
-int PMPI_Win_set_name(Handle win, const char* win_name);
-int PMPI_Win_shared_query(Handle win, int rank, i64* size, int* disp_unit, void* baseptr);
-int PMPI_Win_start(Handle group, int assertion, Handle win);
-int PMPI_Win_sync(Handle win);
-int PMPI_Win_test(Handle win, int* flag);
-int PMPI_Win_unlock(int rank, Handle win);
-int PMPI_Win_unlock_all(Handle win);
-int PMPI_Win_wait(Handle win);
-int PMPI_Errhandler_get(Handle comm, Handle* errhandler);
-int PMPI_Errhandler_set(Handle comm, Handle errhandler);
+int PMPI_Win_get_errhandler(Handle<mpi::kWin> win, Handle<mpi::kErrhandler>* errhandler);
+int PMPI_Win_get_group(Handle<mpi::kWin> win, Handle<mpi::kGroup>* group);
+int PMPI_Win_get_info(Handle<mpi::kWin> win, Handle<mpi::kInfo>* info_used);
+int PMPI_Win_get_name(Handle<mpi::kWin> win, char* win_name, int* resultlen);
+int PMPI_Win_lock(int lock_type, int rank, int assertion, Handle<mpi::kWin> win);
+int PMPI_Win_lock_all(int assertion, Handle<mpi::kWin> win);
+int PMPI_Win_post(Handle<mpi::kGroup> group, int assertion, Handle<mpi::kWin> win);
+int PMPI_Win_set_errhandler(Handle<mpi::kWin> win, Handle<mpi::kErrhandler> errhandler);
+int PMPI_Win_set_info(Handle<mpi::kWin> win, Handle<mpi::kInfo> info);
+int PMPI_Win_set_name(Handle<mpi::kWin> win, const char* win_name);
+int PMPI_Win_shared_query(Handle<mpi::kWin> win, int rank, i64* size, int* disp_unit,
+                          void* baseptr);
+int PMPI_Win_start(Handle<mpi::kGroup> group, int assertion, Handle<mpi::kWin> win);
+int PMPI_Win_sync(Handle<mpi::kWin> win);
+int PMPI_Win_test(Handle<mpi::kWin> win, int* flag);
+int PMPI_Win_unlock(int rank, Handle<mpi::kWin> win);
+int PMPI_Win_unlock_all(Handle<mpi::kWin> win);
+int PMPI_Win_wait(Handle<mpi::kWin> win);
+int PMPI_Errhandler_get(Handle<mpi::kComm> comm, Handle<mpi::kErrhandler>* errhandler);
+int PMPI_Errhandler_set(Handle<mpi::kComm> comm, Handle<mpi::kErrhandler> errhandler);
 }
 
 FERMATA_FORTRAN(abort, ABORT, (int* comm, int* errorcode, int* ierror)) {
@@ -602,7 +748,7 @@ FERMATA_FORTRAN(allgather, ALLGATHER,
 FERMATA_FORTRAN(allgather_init, ALLGATHER_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Allgather_init(buffer_arg(sendbuf), *sendcount,
                                         handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                         *recvcount, handle<mpi::kDatatype>(*recvtype),
@@ -625,7 +771,7 @@ FERMATA_FORTRAN(allgatherv, ALLGATHERV,
 FERMATA_FORTRAN(allgatherv_init, ALLGATHERV_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcounts,
                  int* displs, int* recvtype, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Allgatherv_init(buffer_arg(sendbuf), *sendcount,
                                          handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                          recvcounts, displs, handle<mpi::kDatatype>(*recvtype),
@@ -652,7 +798,7 @@ FERMATA_FORTRAN(allreduce, ALLREDUCE,
 FERMATA_FORTRAN(allreduce_init, ALLREDUCE_INIT,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* comm,
                  int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Allreduce_init(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                         handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                         handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
@@ -674,7 +820,7 @@ FERMATA_FORTRAN(alltoall, ALLTOALL,
 FERMATA_FORTRAN(alltoall_init, ALLTOALL_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Alltoall_init(buffer_arg(sendbuf), *sendcount,
                                        handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                        *recvcount, handle<mpi::kDatatype>(*recvtype),
@@ -698,7 +844,7 @@ FERMATA_FORTRAN(alltoallv_init, ALLTOALLV_INIT,
                 (void* sendbuf, int* sendcounts, int* sdispls, int* sendtype, void* recvbuf,
                  int* recvcounts, int* rdispls, int* recvtype, int* comm, int* info, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Alltoallv_init(buffer_arg(sendbuf), sendcounts, sdispls,
                                         handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                         recvcounts, rdispls, handle<mpi::kDatatype>(*recvtype),
@@ -729,7 +875,7 @@ FERMATA_FORTRAN(alltoallw_init, ALLTOALLW_INIT,
                                       sendbuf == &mpi_fortran_in_place_ ? 0
                                       : peers(handle<mpi::kComm>(*comm)));
   Handles<mpi::kDatatype> c_recvtypes(recvtypes, peers(handle<mpi::kComm>(*comm)));
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Alltoallw_init(buffer_arg(sendbuf), sendcounts, sdispls,
                                         c_sendtypes.data(), buffer_arg(recvbuf), recvcounts,
                                         rdispls, c_recvtypes.data(), handle<mpi::kComm>(*comm),
@@ -749,7 +895,7 @@ FERMATA_FORTRAN(barrier, BARRIER, (int* comm, int* ierror)) {
 }
 
 FERMATA_FORTRAN(barrier_init, BARRIER_INIT, (int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Barrier_init(handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
                                       &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -766,7 +912,7 @@ FERMATA_FORTRAN(bcast, BCAST,
 FERMATA_FORTRAN(bcast_init, BCAST_INIT,
                 (void* buffer, int* count, int* datatype, int* root, int* comm, int* info,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Bcast_init(buffer_arg(buffer), *count, handle<mpi::kDatatype>(*datatype),
                                     *root, handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
                                     &c_request);
@@ -785,7 +931,7 @@ FERMATA_FORTRAN(bsend, BSEND,
 FERMATA_FORTRAN(bsend_init, BSEND_INIT,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Bsend_init(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                     *dest, *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -798,7 +944,7 @@ FERMATA_FORTRAN(buffer_attach, BUFFER_ATTACH, (void* buffer, int* size, int* ier
 }
 
 FERMATA_FORTRAN(cancel, CANCEL, (int* request, int* ierror)) {
-  Slot* c_request = handle<mpi::kRequest>(*request);
+  Handle<mpi::kRequest> c_request = handle<mpi::kRequest>(*request);
   const int error = PMPI_Cancel(&c_request);
   finish(ierror, error);
 }
@@ -812,7 +958,7 @@ FERMATA_FORTRAN(cart_coords, CART_COORDS,
 FERMATA_FORTRAN(cart_create, CART_CREATE,
                 (int* comm_old, int* ndims, int* dims, int* periods, int* reorder, int* comm_cart,
                  int* ierror)) {
-  Slot* c_comm_cart = nullptr;
+  Handle<mpi::kComm> c_comm_cart = nullptr;
   const int error = PMPI_Cart_create(handle<mpi::kComm>(*comm_old), *ndims, dims, periods,
                                      *reorder != 0, &c_comm_cart);
   if (error == 0) *comm_cart = number_of(c_comm_cart);
@@ -845,7 +991,7 @@ FERMATA_FORTRAN(cart_shift, CART_SHIFT,
 }
 
 FERMATA_FORTRAN(cart_sub, CART_SUB, (int* comm, int* remain_dims, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Cart_sub(handle<mpi::kComm>(*comm), remain_dims, &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
   finish(ierror, error);
@@ -866,7 +1012,7 @@ FERMATA_FORTRAN(comm_accept, COMM_ACCEPT,
                 (char* port_name, int* info, int* root, int* comm, int* newcomm, int* ierror,
                  int port_name_length)) {
   Text c_port_name(port_name, port_name_length);
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_accept(c_port_name.data(), handle<mpi::kInfo>(*info), *root,
                                      handle<mpi::kComm>(*comm), &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -889,7 +1035,7 @@ FERMATA_FORTRAN(comm_connect, COMM_CONNECT,
                 (char* port_name, int* info, int* root, int* comm, int* newcomm, int* ierror,
                  int port_name_length)) {
   Text c_port_name(port_name, port_name_length);
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_connect(c_port_name.data(), handle<mpi::kInfo>(*info), *root,
                                       handle<mpi::kComm>(*comm), &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -897,7 +1043,7 @@ FERMATA_FORTRAN(comm_connect, COMM_CONNECT,
 }
 
 FERMATA_FORTRAN(comm_create, COMM_CREATE, (int* comm, int* group, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_create(handle<mpi::kComm>(*comm), handle<mpi::kGroup>(*group),
                                      &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -906,7 +1052,7 @@ FERMATA_FORTRAN(comm_create, COMM_CREATE, (int* comm, int* group, int* newcomm, 
 
 FERMATA_FORTRAN(comm_create_group, COMM_CREATE_GROUP,
                 (int* comm, int* group, int* tag, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_create_group(handle<mpi::kComm>(*comm), handle<mpi::kGroup>(*group),
                                            *tag, &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -919,14 +1065,14 @@ FERMATA_FORTRAN(comm_delete_attr, COMM_DELETE_ATTR, (int* comm, int* comm_keyval
 }
 
 FERMATA_FORTRAN(comm_disconnect, COMM_DISCONNECT, (int* comm, int* ierror)) {
-  Slot* c_comm = handle<mpi::kComm>(*comm);
+  Handle<mpi::kComm> c_comm = handle<mpi::kComm>(*comm);
   const int error = PMPI_Comm_disconnect(&c_comm);
   *comm = number_of(c_comm);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(comm_dup, COMM_DUP, (int* comm, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_dup(handle<mpi::kComm>(*comm), &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
   finish(ierror, error);
@@ -934,7 +1080,7 @@ FERMATA_FORTRAN(comm_dup, COMM_DUP, (int* comm, int* newcomm, int* ierror)) {
 
 FERMATA_FORTRAN(comm_dup_with_info, COMM_DUP_WITH_INFO,
                 (int* comm, int* info, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_dup_with_info(handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
                                             &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -942,7 +1088,7 @@ FERMATA_FORTRAN(comm_dup_with_info, COMM_DUP_WITH_INFO,
 }
 
 FERMATA_FORTRAN(comm_free, COMM_FREE, (int* comm, int* ierror)) {
-  Slot* c_comm = handle<mpi::kComm>(*comm);
+  Handle<mpi::kComm> c_comm = handle<mpi::kComm>(*comm);
   const int error = PMPI_Comm_free(&c_comm);
   *comm = number_of(c_comm);
   finish(ierror, error);
@@ -955,14 +1101,14 @@ FERMATA_FORTRAN(comm_free_keyval, COMM_FREE_KEYVAL, (int* comm_keyval, int* ierr
 
 FERMATA_FORTRAN(comm_get_errhandler, COMM_GET_ERRHANDLER,
                 (int* comm, int* errhandler, int* ierror)) {
-  Slot* c_errhandler = nullptr;
+  Handle<mpi::kErrhandler> c_errhandler = nullptr;
   const int error = PMPI_Comm_get_errhandler(handle<mpi::kComm>(*comm), &c_errhandler);
   if (error == 0) *errhandler = number_of(c_errhandler);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(comm_get_info, COMM_GET_INFO, (int* comm, int* info_used, int* ierror)) {
-  Slot* c_info_used = nullptr;
+  Handle<mpi::kInfo> c_info_used = nullptr;
   const int error = PMPI_Comm_get_info(handle<mpi::kComm>(*comm), &c_info_used);
   if (error == 0) *info_used = number_of(c_info_used);
   finish(ierror, error);
@@ -977,22 +1123,22 @@ FERMATA_FORTRAN(comm_get_name, COMM_GET_NAME,
 }
 
 FERMATA_FORTRAN(comm_get_parent, COMM_GET_PARENT, (int* parent, int* ierror)) {
-  Slot* c_parent = nullptr;
+  Handle<mpi::kComm> c_parent = nullptr;
   const int error = PMPI_Comm_get_parent(&c_parent);
   if (error == 0) *parent = number_of(c_parent);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(comm_group, COMM_GROUP, (int* comm, int* group, int* ierror)) {
-  Slot* c_group = nullptr;
+  Handle<mpi::kGroup> c_group = nullptr;
   const int error = PMPI_Comm_group(handle<mpi::kComm>(*comm), &c_group);
   if (error == 0) *group = number_of(c_group);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(comm_idup, COMM_IDUP, (int* comm, int* newcomm, int* request, int* ierror)) {
-  Slot* c_newcomm = nullptr;
-  Slot* c_request = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Comm_idup(handle<mpi::kComm>(*comm), &c_newcomm, &c_request);
   if (error == 0) *newcomm = number_of(c_newcomm);
   if (error == 0) *request = number_of(c_request);
@@ -1001,8 +1147,8 @@ FERMATA_FORTRAN(comm_idup, COMM_IDUP, (int* comm, int* newcomm, int* request, in
 
 FERMATA_FORTRAN(comm_idup_with_info, COMM_IDUP_WITH_INFO,
                 (int* comm, int* info, int* newcomm, int* request, int* ierror)) {
-  Slot* c_newcomm = nullptr;
-  Slot* c_request = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Comm_idup_with_info(handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
                                              &c_newcomm, &c_request);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -1011,7 +1157,7 @@ FERMATA_FORTRAN(comm_idup_with_info, COMM_IDUP_WITH_INFO,
 }
 
 FERMATA_FORTRAN(comm_join, COMM_JOIN, (int* fd, int* intercomm, int* ierror)) {
-  Slot* c_intercomm = nullptr;
+  Handle<mpi::kComm> c_intercomm = nullptr;
   const int error = PMPI_Comm_join(*fd, &c_intercomm);
   if (error == 0) *intercomm = number_of(c_intercomm);
   finish(ierror, error);
@@ -1023,7 +1169,7 @@ FERMATA_FORTRAN(comm_rank, COMM_RANK, (int* comm, int* rank, int* ierror)) {
 }
 
 FERMATA_FORTRAN(comm_remote_group, COMM_REMOTE_GROUP, (int* comm, int* group, int* ierror)) {
-  Slot* c_group = nullptr;
+  Handle<mpi::kGroup> c_group = nullptr;
   const int error = PMPI_Comm_remote_group(handle<mpi::kComm>(*comm), &c_group);
   if (error == 0) *group = number_of(c_group);
   finish(ierror, error);
@@ -1070,7 +1216,7 @@ FERMATA_FORTRAN(comm_spawn_multiple, COMM_SPAWN_MULTIPLE,
 
 FERMATA_FORTRAN(comm_split, COMM_SPLIT,
                 (int* comm, int* color, int* key, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_split(handle<mpi::kComm>(*comm), *color, *key, &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
   finish(ierror, error);
@@ -1078,7 +1224,7 @@ FERMATA_FORTRAN(comm_split, COMM_SPLIT,
 
 FERMATA_FORTRAN(comm_split_type, COMM_SPLIT_TYPE,
                 (int* comm, int* split_type, int* key, int* info, int* newcomm, int* ierror)) {
-  Slot* c_newcomm = nullptr;
+  Handle<mpi::kComm> c_newcomm = nullptr;
   const int error = PMPI_Comm_split_type(handle<mpi::kComm>(*comm), *split_type, *key,
                                          handle<mpi::kInfo>(*info), &c_newcomm);
   if (error == 0) *newcomm = number_of(c_newcomm);
@@ -1108,7 +1254,7 @@ FERMATA_FORTRAN(dims_create, DIMS_CREATE, (int* nnodes, int* ndims, int* dims, i
 FERMATA_FORTRAN(dist_graph_create, DIST_GRAPH_CREATE,
                 (int* comm_old, int* n, int* sources, int* degrees, int* destinations, int* weights,
                  int* info, int* reorder, int* comm_dist_graph, int* ierror)) {
-  Slot* c_comm_dist_graph = nullptr;
+  Handle<mpi::kComm> c_comm_dist_graph = nullptr;
   const int error = PMPI_Dist_graph_create(handle<mpi::kComm>(*comm_old), *n, sources, degrees,
                                            destinations, weights_arg(weights),
                                            handle<mpi::kInfo>(*info), *reorder != 0,
@@ -1121,7 +1267,7 @@ FERMATA_FORTRAN(dist_graph_create_adjacent, DIST_GRAPH_CREATE_ADJACENT,
                 (int* comm_old, int* indegree, int* sources, int* sourceweights, int* outdegree,
                  int* destinations, int* destweights, int* info, int* reorder, int* comm_dist_graph,
                  int* ierror)) {
-  Slot* c_comm_dist_graph = nullptr;
+  Handle<mpi::kComm> c_comm_dist_graph = nullptr;
   const int error = PMPI_Dist_graph_create_adjacent(handle<mpi::kComm>(*comm_old), *indegree,
                                                     sources, weights_arg(sourceweights), *outdegree,
                                                     destinations, weights_arg(destweights),
@@ -1148,7 +1294,7 @@ FERMATA_FORTRAN(dist_graph_neighbors_count, DIST_GRAPH_NEIGHBORS_COUNT,
 }
 
 FERMATA_FORTRAN(errhandler_free, ERRHANDLER_FREE, (int* errhandler, int* ierror)) {
-  Slot* c_errhandler = handle<mpi::kErrhandler>(*errhandler);
+  Handle<mpi::kErrhandler> c_errhandler = handle<mpi::kErrhandler>(*errhandler);
   const int error = PMPI_Errhandler_free(&c_errhandler);
   *errhandler = number_of(c_errhandler);
   finish(ierror, error);
@@ -1179,7 +1325,7 @@ FERMATA_FORTRAN(exscan, EXSCAN,
 FERMATA_FORTRAN(exscan_init, EXSCAN_INIT,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* comm,
                  int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Exscan_init(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                      handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                      handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
@@ -1204,7 +1350,7 @@ FERMATA_FORTRAN(file_call_errhandler, FILE_CALL_ERRHANDLER,
 }
 
 FERMATA_FORTRAN(file_close, FILE_CLOSE, (int* fh, int* ierror)) {
-  Slot* c_fh = handle<mpi::kFile>(*fh);
+  Handle<mpi::kFile> c_fh = handle<mpi::kFile>(*fh);
   const int error = PMPI_File_close(&c_fh);
   *fh = number_of(c_fh);
   finish(ierror, error);
@@ -1235,21 +1381,21 @@ FERMATA_FORTRAN(file_get_byte_offset, FILE_GET_BYTE_OFFSET,
 
 FERMATA_FORTRAN(file_get_errhandler, FILE_GET_ERRHANDLER,
                 (int* file, int* errhandler, int* ierror)) {
-  Slot* c_errhandler = nullptr;
+  Handle<mpi::kErrhandler> c_errhandler = nullptr;
   const int error = PMPI_File_get_errhandler(handle<mpi::kFile>(*file), &c_errhandler);
   if (error == 0) *errhandler = number_of(c_errhandler);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(file_get_group, FILE_GET_GROUP, (int* fh, int* group, int* ierror)) {
-  Slot* c_group = nullptr;
+  Handle<mpi::kGroup> c_group = nullptr;
   const int error = PMPI_File_get_group(handle<mpi::kFile>(*fh), &c_group);
   if (error == 0) *group = number_of(c_group);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(file_get_info, FILE_GET_INFO, (int* fh, int* info_used, int* ierror)) {
-  Slot* c_info_used = nullptr;
+  Handle<mpi::kInfo> c_info_used = nullptr;
   const int error = PMPI_File_get_info(handle<mpi::kFile>(*fh), &c_info_used);
   if (error == 0) *info_used = number_of(c_info_used);
   finish(ierror, error);
@@ -1281,8 +1427,8 @@ FERMATA_FORTRAN(file_get_type_extent, FILE_GET_TYPE_EXTENT,
 FERMATA_FORTRAN(file_get_view, FILE_GET_VIEW,
                 (int* fh, i64* disp, int* etype, int* filetype, char* datarep, int* ierror,
                  int datarep_length)) {
-  Slot* c_etype = nullptr;
-  Slot* c_filetype = nullptr;
+  Handle<mpi::kDatatype> c_etype = nullptr;
+  Handle<mpi::kDatatype> c_filetype = nullptr;
   TextOut c_datarep(datarep, datarep_length, 128);
   const int error = PMPI_File_get_view(handle<mpi::kFile>(*fh), disp, &c_etype, &c_filetype,
                                        c_datarep.data());
@@ -1294,7 +1440,7 @@ FERMATA_FORTRAN(file_get_view, FILE_GET_VIEW,
 
 FERMATA_FORTRAN(file_iread, FILE_IREAD,
                 (int* fh, void* buf, int* count, int* datatype, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iread(handle<mpi::kFile>(*fh), buffer_arg(buf), *count,
                                     handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1303,7 +1449,7 @@ FERMATA_FORTRAN(file_iread, FILE_IREAD,
 
 FERMATA_FORTRAN(file_iread_all, FILE_IREAD_ALL,
                 (int* fh, void* buf, int* count, int* datatype, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iread_all(handle<mpi::kFile>(*fh), buffer_arg(buf), *count,
                                         handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1313,7 +1459,7 @@ FERMATA_FORTRAN(file_iread_all, FILE_IREAD_ALL,
 FERMATA_FORTRAN(file_iread_at, FILE_IREAD_AT,
                 (int* fh, i64* offset, void* buf, int* count, int* datatype, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iread_at(handle<mpi::kFile>(*fh), *offset, buffer_arg(buf), *count,
                                        handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1323,7 +1469,7 @@ FERMATA_FORTRAN(file_iread_at, FILE_IREAD_AT,
 FERMATA_FORTRAN(file_iread_at_all, FILE_IREAD_AT_ALL,
                 (int* fh, i64* offset, void* buf, int* count, int* datatype, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iread_at_all(handle<mpi::kFile>(*fh), *offset, buffer_arg(buf),
                                            *count, handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1332,7 +1478,7 @@ FERMATA_FORTRAN(file_iread_at_all, FILE_IREAD_AT_ALL,
 
 FERMATA_FORTRAN(file_iread_shared, FILE_IREAD_SHARED,
                 (int* fh, void* buf, int* count, int* datatype, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iread_shared(handle<mpi::kFile>(*fh), buffer_arg(buf), *count,
                                            handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1341,7 +1487,7 @@ FERMATA_FORTRAN(file_iread_shared, FILE_IREAD_SHARED,
 
 FERMATA_FORTRAN(file_iwrite, FILE_IWRITE,
                 (int* fh, void* buf, int* count, int* datatype, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iwrite(handle<mpi::kFile>(*fh), buffer_arg(buf), *count,
                                      handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1350,7 +1496,7 @@ FERMATA_FORTRAN(file_iwrite, FILE_IWRITE,
 
 FERMATA_FORTRAN(file_iwrite_all, FILE_IWRITE_ALL,
                 (int* fh, void* buf, int* count, int* datatype, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iwrite_all(handle<mpi::kFile>(*fh), buffer_arg(buf), *count,
                                          handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1360,7 +1506,7 @@ FERMATA_FORTRAN(file_iwrite_all, FILE_IWRITE_ALL,
 FERMATA_FORTRAN(file_iwrite_at, FILE_IWRITE_AT,
                 (int* fh, i64* offset, void* buf, int* count, int* datatype, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iwrite_at(handle<mpi::kFile>(*fh), *offset, buffer_arg(buf), *count,
                                         handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1370,7 +1516,7 @@ FERMATA_FORTRAN(file_iwrite_at, FILE_IWRITE_AT,
 FERMATA_FORTRAN(file_iwrite_at_all, FILE_IWRITE_AT_ALL,
                 (int* fh, i64* offset, void* buf, int* count, int* datatype, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iwrite_at_all(handle<mpi::kFile>(*fh), *offset, buffer_arg(buf),
                                             *count, handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1379,7 +1525,7 @@ FERMATA_FORTRAN(file_iwrite_at_all, FILE_IWRITE_AT_ALL,
 
 FERMATA_FORTRAN(file_iwrite_shared, FILE_IWRITE_SHARED,
                 (int* fh, void* buf, int* count, int* datatype, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_File_iwrite_shared(handle<mpi::kFile>(*fh), buffer_arg(buf), *count,
                                             handle<mpi::kDatatype>(*datatype), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1390,7 +1536,7 @@ FERMATA_FORTRAN(file_open, FILE_OPEN,
                 (int* comm, char* filename, int* amode, int* info, int* fh, int* ierror,
                  int filename_length)) {
   Text c_filename(filename, filename_length);
-  Slot* c_fh = nullptr;
+  Handle<mpi::kFile> c_fh = nullptr;
   const int error = PMPI_File_open(handle<mpi::kComm>(*comm), c_filename.data(), *amode,
                                    handle<mpi::kInfo>(*info), &c_fh);
   if (error == 0) *fh = number_of(c_fh);
@@ -1651,7 +1797,7 @@ FERMATA_FORTRAN(gather, GATHER,
 FERMATA_FORTRAN(gather_init, GATHER_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* root, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Gather_init(buffer_arg(sendbuf), *sendcount,
                                      handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                      *recvcount, handle<mpi::kDatatype>(*recvtype), *root,
@@ -1675,7 +1821,7 @@ FERMATA_FORTRAN(gatherv_init, GATHERV_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcounts,
                  int* displs, int* recvtype, int* root, int* comm, int* info, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Gatherv_init(buffer_arg(sendbuf), *sendcount,
                                       handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                       recvcounts, displs, handle<mpi::kDatatype>(*recvtype), *root,
@@ -1755,7 +1901,7 @@ FERMATA_FORTRAN(get_version, GET_VERSION, (int* version, int* subversion, int* i
 FERMATA_FORTRAN(graph_create, GRAPH_CREATE,
                 (int* comm_old, int* nnodes, int* index, int* edges, int* reorder, int* comm_graph,
                  int* ierror)) {
-  Slot* c_comm_graph = nullptr;
+  Handle<mpi::kComm> c_comm_graph = nullptr;
   const int error = PMPI_Graph_create(handle<mpi::kComm>(*comm_old), *nnodes, index, edges,
                                       *reorder != 0, &c_comm_graph);
   if (error == 0) *comm_graph = number_of(c_comm_graph);
@@ -1806,7 +1952,7 @@ FERMATA_FORTRAN(group_compare, GROUP_COMPARE,
 
 FERMATA_FORTRAN(group_difference, GROUP_DIFFERENCE,
                 (int* group1, int* group2, int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_difference(handle<mpi::kGroup>(*group1),
                                           handle<mpi::kGroup>(*group2), &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
@@ -1815,14 +1961,14 @@ FERMATA_FORTRAN(group_difference, GROUP_DIFFERENCE,
 
 FERMATA_FORTRAN(group_excl, GROUP_EXCL,
                 (int* group, int* n, int* ranks, int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_excl(handle<mpi::kGroup>(*group), *n, ranks, &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(group_free, GROUP_FREE, (int* group, int* ierror)) {
-  Slot* c_group = handle<mpi::kGroup>(*group);
+  Handle<mpi::kGroup> c_group = handle<mpi::kGroup>(*group);
   const int error = PMPI_Group_free(&c_group);
   *group = number_of(c_group);
   finish(ierror, error);
@@ -1830,7 +1976,7 @@ FERMATA_FORTRAN(group_free, GROUP_FREE, (int* group, int* ierror)) {
 
 FERMATA_FORTRAN(group_incl, GROUP_INCL,
                 (int* group, int* n, int* ranks, int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_incl(handle<mpi::kGroup>(*group), *n, ranks, &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
   finish(ierror, error);
@@ -1838,7 +1984,7 @@ FERMATA_FORTRAN(group_incl, GROUP_INCL,
 
 FERMATA_FORTRAN(group_intersection, GROUP_INTERSECTION,
                 (int* group1, int* group2, int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_intersection(handle<mpi::kGroup>(*group1),
                                             handle<mpi::kGroup>(*group2), &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
@@ -1847,7 +1993,7 @@ FERMATA_FORTRAN(group_intersection, GROUP_INTERSECTION,
 
 FERMATA_FORTRAN(group_range_excl, GROUP_RANGE_EXCL,
                 (int* group, int* n, int (*ranges)[3], int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_range_excl(handle<mpi::kGroup>(*group), *n, ranges, &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
   finish(ierror, error);
@@ -1855,7 +2001,7 @@ FERMATA_FORTRAN(group_range_excl, GROUP_RANGE_EXCL,
 
 FERMATA_FORTRAN(group_range_incl, GROUP_RANGE_INCL,
                 (int* group, int* n, int (*ranges)[3], int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_range_incl(handle<mpi::kGroup>(*group), *n, ranges, &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
   finish(ierror, error);
@@ -1879,7 +2025,7 @@ FERMATA_FORTRAN(group_translate_ranks, GROUP_TRANSLATE_RANKS,
 }
 
 FERMATA_FORTRAN(group_union, GROUP_UNION, (int* group1, int* group2, int* newgroup, int* ierror)) {
-  Slot* c_newgroup = nullptr;
+  Handle<mpi::kGroup> c_newgroup = nullptr;
   const int error = PMPI_Group_union(handle<mpi::kGroup>(*group1), handle<mpi::kGroup>(*group2),
                                      &c_newgroup);
   if (error == 0) *newgroup = number_of(c_newgroup);
@@ -1889,7 +2035,7 @@ FERMATA_FORTRAN(group_union, GROUP_UNION, (int* group1, int* group2, int* newgro
 FERMATA_FORTRAN(iallgather, IALLGATHER,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iallgather(buffer_arg(sendbuf), *sendcount,
                                     handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                     *recvcount, handle<mpi::kDatatype>(*recvtype),
@@ -1901,7 +2047,7 @@ FERMATA_FORTRAN(iallgather, IALLGATHER,
 FERMATA_FORTRAN(iallgatherv, IALLGATHERV,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcounts,
                  int* displs, int* recvtype, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iallgatherv(buffer_arg(sendbuf), *sendcount,
                                      handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                      recvcounts, displs, handle<mpi::kDatatype>(*recvtype),
@@ -1913,7 +2059,7 @@ FERMATA_FORTRAN(iallgatherv, IALLGATHERV,
 FERMATA_FORTRAN(iallreduce, IALLREDUCE,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iallreduce(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                     handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                     handle<mpi::kComm>(*comm), &c_request);
@@ -1924,7 +2070,7 @@ FERMATA_FORTRAN(iallreduce, IALLREDUCE,
 FERMATA_FORTRAN(ialltoall, IALLTOALL,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ialltoall(buffer_arg(sendbuf), *sendcount,
                                    handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                    *recvcount, handle<mpi::kDatatype>(*recvtype),
@@ -1937,7 +2083,7 @@ FERMATA_FORTRAN(ialltoallv, IALLTOALLV,
                 (void* sendbuf, int* sendcounts, int* sdispls, int* sendtype, void* recvbuf,
                  int* recvcounts, int* rdispls, int* recvtype, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ialltoallv(buffer_arg(sendbuf), sendcounts, sdispls,
                                     handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                     recvcounts, rdispls, handle<mpi::kDatatype>(*recvtype),
@@ -1954,7 +2100,7 @@ FERMATA_FORTRAN(ialltoallw, IALLTOALLW,
                                       sendbuf == &mpi_fortran_in_place_ ? 0
                                       : peers(handle<mpi::kComm>(*comm)));
   Handles<mpi::kDatatype> c_recvtypes(recvtypes, peers(handle<mpi::kComm>(*comm)));
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ialltoallw(buffer_arg(sendbuf), sendcounts, sdispls, c_sendtypes.data(),
                                     buffer_arg(recvbuf), recvcounts, rdispls, c_recvtypes.data(),
                                     handle<mpi::kComm>(*comm), &c_request);
@@ -1963,7 +2109,7 @@ FERMATA_FORTRAN(ialltoallw, IALLTOALLW,
 }
 
 FERMATA_FORTRAN(ibarrier, IBARRIER, (int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ibarrier(handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
   finish(ierror, error);
@@ -1972,7 +2118,7 @@ FERMATA_FORTRAN(ibarrier, IBARRIER, (int* comm, int* request, int* ierror)) {
 FERMATA_FORTRAN(ibcast, IBCAST,
                 (void* buffer, int* count, int* datatype, int* root, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ibcast(buffer_arg(buffer), *count, handle<mpi::kDatatype>(*datatype),
                                 *root, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1982,7 +2128,7 @@ FERMATA_FORTRAN(ibcast, IBCAST,
 FERMATA_FORTRAN(ibsend, IBSEND,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ibsend(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype), *dest,
                                 *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -1992,7 +2138,7 @@ FERMATA_FORTRAN(ibsend, IBSEND,
 FERMATA_FORTRAN(iexscan, IEXSCAN,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iexscan(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                  handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                  handle<mpi::kComm>(*comm), &c_request);
@@ -2003,7 +2149,7 @@ FERMATA_FORTRAN(iexscan, IEXSCAN,
 FERMATA_FORTRAN(igather, IGATHER,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* root, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Igather(buffer_arg(sendbuf), *sendcount, handle<mpi::kDatatype>(*sendtype),
                                  buffer_arg(recvbuf), *recvcount, handle<mpi::kDatatype>(*recvtype),
                                  *root, handle<mpi::kComm>(*comm), &c_request);
@@ -2014,7 +2160,7 @@ FERMATA_FORTRAN(igather, IGATHER,
 FERMATA_FORTRAN(igatherv, IGATHERV,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcounts,
                  int* displs, int* recvtype, int* root, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Igatherv(buffer_arg(sendbuf), *sendcount,
                                   handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                   recvcounts, displs, handle<mpi::kDatatype>(*recvtype), *root,
@@ -2026,7 +2172,7 @@ FERMATA_FORTRAN(igatherv, IGATHERV,
 FERMATA_FORTRAN(improbe, IMPROBE,
                 (int* source, int* tag, int* comm, int* flag, int* message, int* status,
                  int* ierror)) {
-  Slot* c_message = nullptr;
+  Handle<mpi::kMessage> c_message = nullptr;
   const int error = PMPI_Improbe(*source, *tag, handle<mpi::kComm>(*comm), flag, &c_message,
                                  status_arg(status));
   if (error == 0) *message = number_of(c_message);
@@ -2035,8 +2181,8 @@ FERMATA_FORTRAN(improbe, IMPROBE,
 
 FERMATA_FORTRAN(imrecv, IMRECV,
                 (void* buf, int* count, int* datatype, int* message, int* request, int* ierror)) {
-  Slot* c_message = handle<mpi::kMessage>(*message);
-  Slot* c_request = nullptr;
+  Handle<mpi::kMessage> c_message = handle<mpi::kMessage>(*message);
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Imrecv(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                 &c_message, &c_request);
   *message = number_of(c_message);
@@ -2047,7 +2193,7 @@ FERMATA_FORTRAN(imrecv, IMRECV,
 FERMATA_FORTRAN(ineighbor_allgather, INEIGHBOR_ALLGATHER,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ineighbor_allgather(buffer_arg(sendbuf), *sendcount,
                                              handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                              *recvcount, handle<mpi::kDatatype>(*recvtype),
@@ -2059,7 +2205,7 @@ FERMATA_FORTRAN(ineighbor_allgather, INEIGHBOR_ALLGATHER,
 FERMATA_FORTRAN(ineighbor_allgatherv, INEIGHBOR_ALLGATHERV,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcounts,
                  int* displs, int* recvtype, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ineighbor_allgatherv(buffer_arg(sendbuf), *sendcount,
                                               handle<mpi::kDatatype>(*sendtype),
                                               buffer_arg(recvbuf), recvcounts, displs,
@@ -2072,7 +2218,7 @@ FERMATA_FORTRAN(ineighbor_allgatherv, INEIGHBOR_ALLGATHERV,
 FERMATA_FORTRAN(ineighbor_alltoall, INEIGHBOR_ALLTOALL,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ineighbor_alltoall(buffer_arg(sendbuf), *sendcount,
                                             handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                             *recvcount, handle<mpi::kDatatype>(*recvtype),
@@ -2085,7 +2231,7 @@ FERMATA_FORTRAN(ineighbor_alltoallv, INEIGHBOR_ALLTOALLV,
                 (void* sendbuf, int* sendcounts, int* sdispls, int* sendtype, void* recvbuf,
                  int* recvcounts, int* rdispls, int* recvtype, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ineighbor_alltoallv(buffer_arg(sendbuf), sendcounts, sdispls,
                                              handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                              recvcounts, rdispls, handle<mpi::kDatatype>(*recvtype),
@@ -2100,7 +2246,7 @@ FERMATA_FORTRAN(ineighbor_alltoallw, INEIGHBOR_ALLTOALLW,
                  int* ierror)) {
   Handles<mpi::kDatatype> c_sendtypes(sendtypes, neighbours(handle<mpi::kComm>(*comm), true));
   Handles<mpi::kDatatype> c_recvtypes(recvtypes, neighbours(handle<mpi::kComm>(*comm), false));
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ineighbor_alltoallw(buffer_arg(sendbuf), sendcounts, sdispls,
                                              c_sendtypes.data(), buffer_arg(recvbuf), recvcounts,
                                              rdispls, c_recvtypes.data(), handle<mpi::kComm>(*comm),
@@ -2110,7 +2256,7 @@ FERMATA_FORTRAN(ineighbor_alltoallw, INEIGHBOR_ALLTOALLW,
 }
 
 FERMATA_FORTRAN(info_create, INFO_CREATE, (int* info, int* ierror)) {
-  Slot* c_info = nullptr;
+  Handle<mpi::kInfo> c_info = nullptr;
   const int error = PMPI_Info_create(&c_info);
   if (error == 0) *info = number_of(c_info);
   finish(ierror, error);
@@ -2127,14 +2273,14 @@ FERMATA_FORTRAN(info_delete, INFO_DELETE, (int* info, char* key, int* ierror, in
 }
 
 FERMATA_FORTRAN(info_dup, INFO_DUP, (int* info, int* newinfo, int* ierror)) {
-  Slot* c_newinfo = nullptr;
+  Handle<mpi::kInfo> c_newinfo = nullptr;
   const int error = PMPI_Info_dup(handle<mpi::kInfo>(*info), &c_newinfo);
   if (error == 0) *newinfo = number_of(c_newinfo);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(info_free, INFO_FREE, (int* info, int* ierror)) {
-  Slot* c_info = handle<mpi::kInfo>(*info);
+  Handle<mpi::kInfo> c_info = handle<mpi::kInfo>(*info);
   const int error = PMPI_Info_free(&c_info);
   *info = number_of(c_info);
   finish(ierror, error);
@@ -2192,7 +2338,7 @@ FERMATA_FORTRAN(initialized, INITIALIZED, (int* flag, int* ierror)) {
 FERMATA_FORTRAN(intercomm_create, INTERCOMM_CREATE,
                 (int* local_comm, int* local_leader, int* peer_comm, int* remote_leader, int* tag,
                  int* newintercomm, int* ierror)) {
-  Slot* c_newintercomm = nullptr;
+  Handle<mpi::kComm> c_newintercomm = nullptr;
   const int error = PMPI_Intercomm_create(handle<mpi::kComm>(*local_comm), *local_leader,
                                           handle<mpi::kComm>(*peer_comm), *remote_leader, *tag,
                                           &c_newintercomm);
@@ -2202,7 +2348,7 @@ FERMATA_FORTRAN(intercomm_create, INTERCOMM_CREATE,
 
 FERMATA_FORTRAN(intercomm_merge, INTERCOMM_MERGE,
                 (int* intercomm, int* high, int* newintracomm, int* ierror)) {
-  Slot* c_newintracomm = nullptr;
+  Handle<mpi::kComm> c_newintracomm = nullptr;
   const int error = PMPI_Intercomm_merge(handle<mpi::kComm>(*intercomm), *high != 0,
                                          &c_newintracomm);
   if (error == 0) *newintracomm = number_of(c_newintracomm);
@@ -2218,7 +2364,7 @@ FERMATA_FORTRAN(iprobe, IPROBE,
 FERMATA_FORTRAN(irecv, IRECV,
                 (void* buf, int* count, int* datatype, int* source, int* tag, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Irecv(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype), *source,
                                *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2228,7 +2374,7 @@ FERMATA_FORTRAN(irecv, IRECV,
 FERMATA_FORTRAN(ireduce, IREDUCE,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* root,
                  int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ireduce(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                  handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op), *root,
                                  handle<mpi::kComm>(*comm), &c_request);
@@ -2239,7 +2385,7 @@ FERMATA_FORTRAN(ireduce, IREDUCE,
 FERMATA_FORTRAN(ireduce_scatter, IREDUCE_SCATTER,
                 (void* sendbuf, void* recvbuf, int* recvcounts, int* datatype, int* op, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ireduce_scatter(buffer_arg(sendbuf), buffer_arg(recvbuf), recvcounts,
                                          handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                          handle<mpi::kComm>(*comm), &c_request);
@@ -2250,7 +2396,7 @@ FERMATA_FORTRAN(ireduce_scatter, IREDUCE_SCATTER,
 FERMATA_FORTRAN(ireduce_scatter_block, IREDUCE_SCATTER_BLOCK,
                 (void* sendbuf, void* recvbuf, int* recvcount, int* datatype, int* op, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ireduce_scatter_block(buffer_arg(sendbuf), buffer_arg(recvbuf), *recvcount,
                                                handle<mpi::kDatatype>(*datatype),
                                                handle<mpi::kOp>(*op), handle<mpi::kComm>(*comm),
@@ -2262,7 +2408,7 @@ FERMATA_FORTRAN(ireduce_scatter_block, IREDUCE_SCATTER_BLOCK,
 FERMATA_FORTRAN(irsend, IRSEND,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Irsend(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype), *dest,
                                 *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2277,7 +2423,7 @@ FERMATA_FORTRAN(is_thread_main, IS_THREAD_MAIN, (int* flag, int* ierror)) {
 FERMATA_FORTRAN(iscan, ISCAN,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iscan(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                handle<mpi::kComm>(*comm), &c_request);
@@ -2288,7 +2434,7 @@ FERMATA_FORTRAN(iscan, ISCAN,
 FERMATA_FORTRAN(iscatter, ISCATTER,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* root, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iscatter(buffer_arg(sendbuf), *sendcount,
                                   handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                   *recvcount, handle<mpi::kDatatype>(*recvtype), *root,
@@ -2300,7 +2446,7 @@ FERMATA_FORTRAN(iscatter, ISCATTER,
 FERMATA_FORTRAN(iscatterv, ISCATTERV,
                 (void* sendbuf, int* sendcounts, int* displs, int* sendtype, void* recvbuf,
                  int* recvcount, int* recvtype, int* root, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Iscatterv(buffer_arg(sendbuf), sendcounts, displs,
                                    handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                    *recvcount, handle<mpi::kDatatype>(*recvtype), *root,
@@ -2312,7 +2458,7 @@ FERMATA_FORTRAN(iscatterv, ISCATTERV,
 FERMATA_FORTRAN(isend, ISEND,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Isend(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype), *dest,
                                *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2323,7 +2469,7 @@ FERMATA_FORTRAN(isendrecv, ISENDRECV,
                 (void* sendbuf, int* sendcount, int* sendtype, int* dest, int* sendtag,
                  void* recvbuf, int* recvcount, int* recvtype, int* source, int* recvtag, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Isendrecv(buffer_arg(sendbuf), *sendcount,
                                    handle<mpi::kDatatype>(*sendtype), *dest, *sendtag,
                                    buffer_arg(recvbuf), *recvcount,
@@ -2336,7 +2482,7 @@ FERMATA_FORTRAN(isendrecv, ISENDRECV,
 FERMATA_FORTRAN(isendrecv_replace, ISENDRECV_REPLACE,
                 (void* buf, int* count, int* datatype, int* dest, int* sendtag, int* source,
                  int* recvtag, int* comm, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Isendrecv_replace(buffer_arg(buf), *count,
                                            handle<mpi::kDatatype>(*datatype), *dest, *sendtag,
                                            *source, *recvtag, handle<mpi::kComm>(*comm),
@@ -2348,7 +2494,7 @@ FERMATA_FORTRAN(isendrecv_replace, ISENDRECV_REPLACE,
 FERMATA_FORTRAN(issend, ISSEND,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Issend(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype), *dest,
                                 *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2373,7 +2519,7 @@ FERMATA_FORTRAN(lookup_name, LOOKUP_NAME,
 
 FERMATA_FORTRAN(mprobe, MPROBE,
                 (int* source, int* tag, int* comm, int* message, int* status, int* ierror)) {
-  Slot* c_message = nullptr;
+  Handle<mpi::kMessage> c_message = nullptr;
   const int error = PMPI_Mprobe(*source, *tag, handle<mpi::kComm>(*comm), &c_message,
                                 status_arg(status));
   if (error == 0) *message = number_of(c_message);
@@ -2382,7 +2528,7 @@ FERMATA_FORTRAN(mprobe, MPROBE,
 
 FERMATA_FORTRAN(mrecv, MRECV,
                 (void* buf, int* count, int* datatype, int* message, int* status, int* ierror)) {
-  Slot* c_message = handle<mpi::kMessage>(*message);
+  Handle<mpi::kMessage> c_message = handle<mpi::kMessage>(*message);
   const int error = PMPI_Mrecv(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                &c_message, status_arg(status));
   *message = number_of(c_message);
@@ -2402,7 +2548,7 @@ FERMATA_FORTRAN(neighbor_allgather, NEIGHBOR_ALLGATHER,
 FERMATA_FORTRAN(neighbor_allgather_init, NEIGHBOR_ALLGATHER_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Neighbor_allgather_init(buffer_arg(sendbuf), *sendcount,
                                                  handle<mpi::kDatatype>(*sendtype),
                                                  buffer_arg(recvbuf), *recvcount,
@@ -2426,7 +2572,7 @@ FERMATA_FORTRAN(neighbor_allgatherv, NEIGHBOR_ALLGATHERV,
 FERMATA_FORTRAN(neighbor_allgatherv_init, NEIGHBOR_ALLGATHERV_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcounts,
                  int* displs, int* recvtype, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Neighbor_allgatherv_init(buffer_arg(sendbuf), *sendcount,
                                                   handle<mpi::kDatatype>(*sendtype),
                                                   buffer_arg(recvbuf), recvcounts, displs,
@@ -2450,7 +2596,7 @@ FERMATA_FORTRAN(neighbor_alltoall, NEIGHBOR_ALLTOALL,
 FERMATA_FORTRAN(neighbor_alltoall_init, NEIGHBOR_ALLTOALL_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Neighbor_alltoall_init(buffer_arg(sendbuf), *sendcount,
                                                 handle<mpi::kDatatype>(*sendtype),
                                                 buffer_arg(recvbuf), *recvcount,
@@ -2475,7 +2621,7 @@ FERMATA_FORTRAN(neighbor_alltoallv_init, NEIGHBOR_ALLTOALLV_INIT,
                 (void* sendbuf, int* sendcounts, int* sdispls, int* sendtype, void* recvbuf,
                  int* recvcounts, int* rdispls, int* recvtype, int* comm, int* info, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Neighbor_alltoallv_init(buffer_arg(sendbuf), sendcounts, sdispls,
                                                  handle<mpi::kDatatype>(*sendtype),
                                                  buffer_arg(recvbuf), recvcounts, rdispls,
@@ -2503,7 +2649,7 @@ FERMATA_FORTRAN(neighbor_alltoallw_init, NEIGHBOR_ALLTOALLW_INIT,
                  int* ierror)) {
   Handles<mpi::kDatatype> c_sendtypes(sendtypes, neighbours(handle<mpi::kComm>(*comm), true));
   Handles<mpi::kDatatype> c_recvtypes(recvtypes, neighbours(handle<mpi::kComm>(*comm), false));
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Neighbor_alltoallw_init(buffer_arg(sendbuf), sendcounts, sdispls,
                                                  c_sendtypes.data(), buffer_arg(recvbuf),
                                                  recvcounts, rdispls, c_recvtypes.data(),
@@ -2519,7 +2665,7 @@ FERMATA_FORTRAN(op_commutative, OP_COMMUTATIVE, (int* op, int* commute, int* ier
 }
 
 FERMATA_FORTRAN(op_free, OP_FREE, (int* op, int* ierror)) {
-  Slot* c_op = handle<mpi::kOp>(*op);
+  Handle<mpi::kOp> c_op = handle<mpi::kOp>(*op);
   const int error = PMPI_Op_free(&c_op);
   *op = number_of(c_op);
   finish(ierror, error);
@@ -2593,7 +2739,7 @@ FERMATA_FORTRAN(pready_range, PREADY_RANGE,
 FERMATA_FORTRAN(precv_init, PRECV_INIT,
                 (void* buf, int* partitions, i64* count, int* datatype, int* source, int* tag,
                  int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Precv_init(buffer_arg(buf), *partitions, *count,
                                     handle<mpi::kDatatype>(*datatype), *source, *tag,
                                     handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
@@ -2610,7 +2756,7 @@ FERMATA_FORTRAN(probe, PROBE, (int* source, int* tag, int* comm, int* status, in
 FERMATA_FORTRAN(psend_init, PSEND_INIT,
                 (void* buf, int* partitions, i64* count, int* datatype, int* dest, int* tag,
                  int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Psend_init(buffer_arg(buf), *partitions, *count,
                                     handle<mpi::kDatatype>(*datatype), *dest, *tag,
                                     handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
@@ -2649,7 +2795,7 @@ FERMATA_FORTRAN(raccumulate, RACCUMULATE,
                 (void* origin_addr, int* origin_count, int* origin_datatype, int* target_rank,
                  i64* target_disp, int* target_count, int* target_datatype, int* op, int* win,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Raccumulate(buffer_arg(origin_addr), *origin_count,
                                      handle<mpi::kDatatype>(*origin_datatype), *target_rank,
                                      *target_disp, *target_count,
@@ -2670,7 +2816,7 @@ FERMATA_FORTRAN(recv, RECV,
 FERMATA_FORTRAN(recv_init, RECV_INIT,
                 (void* buf, int* count, int* datatype, int* source, int* tag, int* comm,
                  int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Recv_init(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                    *source, *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2689,7 +2835,7 @@ FERMATA_FORTRAN(reduce, REDUCE,
 FERMATA_FORTRAN(reduce_init, REDUCE_INIT,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* root,
                  int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Reduce_init(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                      handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                      *root, handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
@@ -2726,7 +2872,7 @@ FERMATA_FORTRAN(reduce_scatter_block, REDUCE_SCATTER_BLOCK,
 FERMATA_FORTRAN(reduce_scatter_block_init, REDUCE_SCATTER_BLOCK_INIT,
                 (void* sendbuf, void* recvbuf, int* recvcount, int* datatype, int* op, int* comm,
                  int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Reduce_scatter_block_init(buffer_arg(sendbuf), buffer_arg(recvbuf),
                                                    *recvcount, handle<mpi::kDatatype>(*datatype),
                                                    handle<mpi::kOp>(*op), handle<mpi::kComm>(*comm),
@@ -2738,7 +2884,7 @@ FERMATA_FORTRAN(reduce_scatter_block_init, REDUCE_SCATTER_BLOCK_INIT,
 FERMATA_FORTRAN(reduce_scatter_init, REDUCE_SCATTER_INIT,
                 (void* sendbuf, void* recvbuf, int* recvcounts, int* datatype, int* op, int* comm,
                  int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Reduce_scatter_init(buffer_arg(sendbuf), buffer_arg(recvbuf), recvcounts,
                                              handle<mpi::kDatatype>(*datatype),
                                              handle<mpi::kOp>(*op), handle<mpi::kComm>(*comm),
@@ -2768,7 +2914,7 @@ FERMATA_FORTRAN(remove_error_string, REMOVE_ERROR_STRING, (int* errorcode, int* 
 }
 
 FERMATA_FORTRAN(request_free, REQUEST_FREE, (int* request, int* ierror)) {
-  Slot* c_request = handle<mpi::kRequest>(*request);
+  Handle<mpi::kRequest> c_request = handle<mpi::kRequest>(*request);
   const int error = PMPI_Request_free(&c_request);
   *request = number_of(c_request);
   finish(ierror, error);
@@ -2816,7 +2962,7 @@ FERMATA_FORTRAN(rget, RGET,
                 (void* origin_addr, int* origin_count, int* origin_datatype, int* target_rank,
                  i64* target_disp, int* target_count, int* target_datatype, int* win, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Rget(buffer_arg(origin_addr), *origin_count,
                               handle<mpi::kDatatype>(*origin_datatype), *target_rank, *target_disp,
                               *target_count, handle<mpi::kDatatype>(*target_datatype),
@@ -2830,7 +2976,7 @@ FERMATA_FORTRAN(rget_accumulate, RGET_ACCUMULATE,
                  int* result_count, int* result_datatype, int* target_rank, i64* target_disp,
                  int* target_count, int* target_datatype, int* op, int* win, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Rget_accumulate(buffer_arg(origin_addr), *origin_count,
                                          handle<mpi::kDatatype>(*origin_datatype),
                                          buffer_arg(result_addr), *result_count,
@@ -2847,7 +2993,7 @@ FERMATA_FORTRAN(rput, RPUT,
                 (void* origin_addr, int* origin_count, int* origin_datatype, int* target_rank,
                  i64* target_disp, int* target_count, int* target_datatype, int* win, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Rput(buffer_arg(origin_addr), *origin_count,
                               handle<mpi::kDatatype>(*origin_datatype), *target_rank, *target_disp,
                               *target_count, handle<mpi::kDatatype>(*target_datatype),
@@ -2867,7 +3013,7 @@ FERMATA_FORTRAN(rsend, RSEND,
 FERMATA_FORTRAN(rsend_init, RSEND_INIT,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Rsend_init(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                     *dest, *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2886,7 +3032,7 @@ FERMATA_FORTRAN(scan, SCAN,
 FERMATA_FORTRAN(scan_init, SCAN_INIT,
                 (void* sendbuf, void* recvbuf, int* count, int* datatype, int* op, int* comm,
                  int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Scan_init(buffer_arg(sendbuf), buffer_arg(recvbuf), *count,
                                    handle<mpi::kDatatype>(*datatype), handle<mpi::kOp>(*op),
                                    handle<mpi::kComm>(*comm), handle<mpi::kInfo>(*info),
@@ -2907,7 +3053,7 @@ FERMATA_FORTRAN(scatter, SCATTER,
 FERMATA_FORTRAN(scatter_init, SCATTER_INIT,
                 (void* sendbuf, int* sendcount, int* sendtype, void* recvbuf, int* recvcount,
                  int* recvtype, int* root, int* comm, int* info, int* request, int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Scatter_init(buffer_arg(sendbuf), *sendcount,
                                       handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                       *recvcount, handle<mpi::kDatatype>(*recvtype), *root,
@@ -2931,7 +3077,7 @@ FERMATA_FORTRAN(scatterv_init, SCATTERV_INIT,
                 (void* sendbuf, int* sendcounts, int* displs, int* sendtype, void* recvbuf,
                  int* recvcount, int* recvtype, int* root, int* comm, int* info, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Scatterv_init(buffer_arg(sendbuf), sendcounts, displs,
                                        handle<mpi::kDatatype>(*sendtype), buffer_arg(recvbuf),
                                        *recvcount, handle<mpi::kDatatype>(*recvtype), *root,
@@ -2952,7 +3098,7 @@ FERMATA_FORTRAN(send, SEND,
 FERMATA_FORTRAN(send_init, SEND_INIT,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Send_init(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                    *dest, *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -2992,7 +3138,7 @@ FERMATA_FORTRAN(ssend, SSEND,
 FERMATA_FORTRAN(ssend_init, SSEND_INIT,
                 (void* buf, int* count, int* datatype, int* dest, int* tag, int* comm, int* request,
                  int* ierror)) {
-  Slot* c_request = nullptr;
+  Handle<mpi::kRequest> c_request = nullptr;
   const int error = PMPI_Ssend_init(buffer_arg(buf), *count, handle<mpi::kDatatype>(*datatype),
                                     *dest, *tag, handle<mpi::kComm>(*comm), &c_request);
   if (error == 0) *request = number_of(c_request);
@@ -3000,7 +3146,7 @@ FERMATA_FORTRAN(ssend_init, SSEND_INIT,
 }
 
 FERMATA_FORTRAN(start, START, (int* request, int* ierror)) {
-  Slot* c_request = handle<mpi::kRequest>(*request);
+  Handle<mpi::kRequest> c_request = handle<mpi::kRequest>(*request);
   const int error = PMPI_Start(&c_request);
   *request = number_of(c_request);
   finish(ierror, error);
@@ -3061,7 +3207,7 @@ FERMATA_FORTRAN(status_set_tag, STATUS_SET_TAG, (int* status, int* tag, int* ier
 }
 
 FERMATA_FORTRAN(test, TEST, (int* request, int* flag, int* status, int* ierror)) {
-  Slot* c_request = handle<mpi::kRequest>(*request);
+  Handle<mpi::kRequest> c_request = handle<mpi::kRequest>(*request);
   const int error = PMPI_Test(&c_request, flag, status_arg(status));
   *request = number_of(c_request);
   finish(ierror, error);
@@ -3112,7 +3258,7 @@ FERMATA_FORTRAN(topo_test, TOPO_TEST, (int* comm, int* status, int* ierror)) {
 }
 
 FERMATA_FORTRAN(type_commit, TYPE_COMMIT, (int* datatype, int* ierror)) {
-  Slot* c_datatype = handle<mpi::kDatatype>(*datatype);
+  Handle<mpi::kDatatype> c_datatype = handle<mpi::kDatatype>(*datatype);
   const int error = PMPI_Type_commit(&c_datatype);
   *datatype = number_of(c_datatype);
   finish(ierror, error);
@@ -3120,7 +3266,7 @@ FERMATA_FORTRAN(type_commit, TYPE_COMMIT, (int* datatype, int* ierror)) {
 
 FERMATA_FORTRAN(type_contiguous, TYPE_CONTIGUOUS,
                 (int* count, int* oldtype, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_contiguous(*count, handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
   finish(ierror, error);
@@ -3130,7 +3276,7 @@ FERMATA_FORTRAN(type_create_darray, TYPE_CREATE_DARRAY,
                 (int* size, int* rank, int* ndims, int* array_of_gsizes, int* array_of_distribs,
                  int* array_of_dargs, int* array_of_psizes, int* order, int* oldtype, int* newtype,
                  int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_darray(*size, *rank, *ndims, array_of_gsizes,
                                             array_of_distribs, array_of_dargs, array_of_psizes,
                                             *order, handle<mpi::kDatatype>(*oldtype), &c_newtype);
@@ -3140,7 +3286,7 @@ FERMATA_FORTRAN(type_create_darray, TYPE_CREATE_DARRAY,
 
 FERMATA_FORTRAN(type_create_f90_complex, TYPE_CREATE_F90_COMPLEX,
                 (int* p, int* r, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_f90_complex(*p, *r, &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
   finish(ierror, error);
@@ -3148,7 +3294,7 @@ FERMATA_FORTRAN(type_create_f90_complex, TYPE_CREATE_F90_COMPLEX,
 
 FERMATA_FORTRAN(type_create_f90_integer, TYPE_CREATE_F90_INTEGER,
                 (int* r, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_f90_integer(*r, &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
   finish(ierror, error);
@@ -3156,7 +3302,7 @@ FERMATA_FORTRAN(type_create_f90_integer, TYPE_CREATE_F90_INTEGER,
 
 FERMATA_FORTRAN(type_create_f90_real, TYPE_CREATE_F90_REAL,
                 (int* p, int* r, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_f90_real(*p, *r, &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
   finish(ierror, error);
@@ -3165,7 +3311,7 @@ FERMATA_FORTRAN(type_create_f90_real, TYPE_CREATE_F90_REAL,
 FERMATA_FORTRAN(type_create_hindexed, TYPE_CREATE_HINDEXED,
                 (int* count, int* array_of_blocklengths, i64* array_of_displacements, int* oldtype,
                  int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_hindexed(*count, array_of_blocklengths, array_of_displacements,
                                               handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3175,7 +3321,7 @@ FERMATA_FORTRAN(type_create_hindexed, TYPE_CREATE_HINDEXED,
 FERMATA_FORTRAN(type_create_hindexed_block, TYPE_CREATE_HINDEXED_BLOCK,
                 (int* count, int* blocklength, i64* array_of_displacements, int* oldtype,
                  int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_hindexed_block(*count, *blocklength, array_of_displacements,
                                                     handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3185,7 +3331,7 @@ FERMATA_FORTRAN(type_create_hindexed_block, TYPE_CREATE_HINDEXED_BLOCK,
 FERMATA_FORTRAN(type_create_hvector, TYPE_CREATE_HVECTOR,
                 (int* count, int* blocklength, i64* stride, int* oldtype, int* newtype,
                  int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_hvector(*count, *blocklength, *stride,
                                              handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3195,7 +3341,7 @@ FERMATA_FORTRAN(type_create_hvector, TYPE_CREATE_HVECTOR,
 FERMATA_FORTRAN(type_create_indexed_block, TYPE_CREATE_INDEXED_BLOCK,
                 (int* count, int* blocklength, int* array_of_displacements, int* oldtype,
                  int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_indexed_block(*count, *blocklength, array_of_displacements,
                                                    handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3204,7 +3350,7 @@ FERMATA_FORTRAN(type_create_indexed_block, TYPE_CREATE_INDEXED_BLOCK,
 
 FERMATA_FORTRAN(type_create_resized, TYPE_CREATE_RESIZED,
                 (int* oldtype, i64* lb, i64* extent, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_resized(handle<mpi::kDatatype>(*oldtype), *lb, *extent,
                                              &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3215,7 +3361,7 @@ FERMATA_FORTRAN(type_create_struct, TYPE_CREATE_STRUCT,
                 (int* count, int* array_of_blocklengths, i64* array_of_displacements,
                  int* array_of_types, int* newtype, int* ierror)) {
   Handles<mpi::kDatatype> c_array_of_types(array_of_types, *count);
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_struct(*count, array_of_blocklengths, array_of_displacements,
                                             c_array_of_types.data(), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3225,7 +3371,7 @@ FERMATA_FORTRAN(type_create_struct, TYPE_CREATE_STRUCT,
 FERMATA_FORTRAN(type_create_subarray, TYPE_CREATE_SUBARRAY,
                 (int* ndims, int* array_of_sizes, int* array_of_subsizes, int* array_of_starts,
                  int* order, int* oldtype, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_create_subarray(*ndims, array_of_sizes, array_of_subsizes,
                                               array_of_starts, *order,
                                               handle<mpi::kDatatype>(*oldtype), &c_newtype);
@@ -3240,14 +3386,14 @@ FERMATA_FORTRAN(type_delete_attr, TYPE_DELETE_ATTR,
 }
 
 FERMATA_FORTRAN(type_dup, TYPE_DUP, (int* oldtype, int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_dup(handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(type_free, TYPE_FREE, (int* datatype, int* ierror)) {
-  Slot* c_datatype = handle<mpi::kDatatype>(*datatype);
+  Handle<mpi::kDatatype> c_datatype = handle<mpi::kDatatype>(*datatype);
   const int error = PMPI_Type_free(&c_datatype);
   *datatype = number_of(c_datatype);
   finish(ierror, error);
@@ -3262,7 +3408,7 @@ FERMATA_FORTRAN(type_get_contents, TYPE_GET_CONTENTS,
                 (int* datatype, int* max_integers, int* max_addresses, int* max_datatypes,
                  int* array_of_integers, i64* array_of_addresses, int* array_of_datatypes,
                  int* ierror)) {
-  HandlesOut c_array_of_datatypes(array_of_datatypes, *max_datatypes);
+  HandlesOut<mpi::kDatatype> c_array_of_datatypes(array_of_datatypes, *max_datatypes);
   const int error = PMPI_Type_get_contents(handle<mpi::kDatatype>(*datatype), *max_integers,
                                            *max_addresses, *max_datatypes, array_of_integers,
                                            array_of_addresses, c_array_of_datatypes.data());
@@ -3316,7 +3462,7 @@ FERMATA_FORTRAN(type_get_true_extent_x, TYPE_GET_TRUE_EXTENT_X,
 
 FERMATA_FORTRAN(type_get_value_index, TYPE_GET_VALUE_INDEX,
                 (int* value_type, int* index_type, int* pair_type, int* ierror)) {
-  Slot* c_pair_type = nullptr;
+  Handle<mpi::kDatatype> c_pair_type = nullptr;
   const int error = PMPI_Type_get_value_index(handle<mpi::kDatatype>(*value_type),
                                               handle<mpi::kDatatype>(*index_type), &c_pair_type);
   if (error == 0) *pair_type = number_of(c_pair_type);
@@ -3326,7 +3472,7 @@ FERMATA_FORTRAN(type_get_value_index, TYPE_GET_VALUE_INDEX,
 FERMATA_FORTRAN(type_indexed, TYPE_INDEXED,
                 (int* count, int* array_of_blocklengths, int* array_of_displacements, int* oldtype,
                  int* newtype, int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_indexed(*count, array_of_blocklengths, array_of_displacements,
                                       handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3335,7 +3481,7 @@ FERMATA_FORTRAN(type_indexed, TYPE_INDEXED,
 
 FERMATA_FORTRAN(type_match_size, TYPE_MATCH_SIZE,
                 (int* typeclass, int* size, int* datatype, int* ierror)) {
-  Slot* c_datatype = nullptr;
+  Handle<mpi::kDatatype> c_datatype = nullptr;
   const int error = PMPI_Type_match_size(*typeclass, *size, &c_datatype);
   if (error == 0) *datatype = number_of(c_datatype);
   finish(ierror, error);
@@ -3361,7 +3507,7 @@ FERMATA_FORTRAN(type_size_x, TYPE_SIZE_X, (int* datatype, i64* size, int* ierror
 FERMATA_FORTRAN(type_vector, TYPE_VECTOR,
                 (int* count, int* blocklength, int* stride, int* oldtype, int* newtype,
                  int* ierror)) {
-  Slot* c_newtype = nullptr;
+  Handle<mpi::kDatatype> c_newtype = nullptr;
   const int error = PMPI_Type_vector(*count, *blocklength, *stride,
                                      handle<mpi::kDatatype>(*oldtype), &c_newtype);
   if (error == 0) *newtype = number_of(c_newtype);
@@ -3397,7 +3543,7 @@ FERMATA_FORTRAN(unpublish_name, UNPUBLISH_NAME,
 }
 
 FERMATA_FORTRAN(wait, WAIT, (int* request, int* status, int* ierror)) {
-  Slot* c_request = handle<mpi::kRequest>(*request);
+  Handle<mpi::kRequest> c_request = handle<mpi::kRequest>(*request);
   const int error = PMPI_Wait(&c_request, status_arg(status));
   *request = number_of(c_request);
   finish(ierror, error);
@@ -3436,7 +3582,7 @@ FERMATA_FORTRAN(waitsome, WAITSOME,
 FERMATA_FORTRAN(win_allocate, WIN_ALLOCATE,
                 (i64* size, int* disp_unit, int* info, int* comm, void* baseptr, int* win,
                  int* ierror)) {
-  Slot* c_win = nullptr;
+  Handle<mpi::kWin> c_win = nullptr;
   const int error = PMPI_Win_allocate(*size, *disp_unit, handle<mpi::kInfo>(*info),
                                       handle<mpi::kComm>(*comm), baseptr, &c_win);
   if (error == 0) *win = number_of(c_win);
@@ -3446,7 +3592,7 @@ FERMATA_FORTRAN(win_allocate, WIN_ALLOCATE,
 FERMATA_FORTRAN(win_allocate_shared, WIN_ALLOCATE_SHARED,
                 (i64* size, int* disp_unit, int* info, int* comm, void* baseptr, int* win,
                  int* ierror)) {
-  Slot* c_win = nullptr;
+  Handle<mpi::kWin> c_win = nullptr;
   const int error = PMPI_Win_allocate_shared(*size, *disp_unit, handle<mpi::kInfo>(*info),
                                              handle<mpi::kComm>(*comm), baseptr, &c_win);
   if (error == 0) *win = number_of(c_win);
@@ -3471,7 +3617,7 @@ FERMATA_FORTRAN(win_complete, WIN_COMPLETE, (int* win, int* ierror)) {
 FERMATA_FORTRAN(win_create, WIN_CREATE,
                 (void* base, i64* size, int* disp_unit, int* info, int* comm, int* win,
                  int* ierror)) {
-  Slot* c_win = nullptr;
+  Handle<mpi::kWin> c_win = nullptr;
   const int error = PMPI_Win_create(buffer_arg(base), *size, *disp_unit, handle<mpi::kInfo>(*info),
                                     handle<mpi::kComm>(*comm), &c_win);
   if (error == 0) *win = number_of(c_win);
@@ -3480,7 +3626,7 @@ FERMATA_FORTRAN(win_create, WIN_CREATE,
 
 FERMATA_FORTRAN(win_create_dynamic, WIN_CREATE_DYNAMIC,
                 (int* info, int* comm, int* win, int* ierror)) {
-  Slot* c_win = nullptr;
+  Handle<mpi::kWin> c_win = nullptr;
   const int error = PMPI_Win_create_dynamic(handle<mpi::kInfo>(*info), handle<mpi::kComm>(*comm),
                                             &c_win);
   if (error == 0) *win = number_of(c_win);
@@ -3523,7 +3669,7 @@ FERMATA_FORTRAN(win_flush_local_all, WIN_FLUSH_LOCAL_ALL, (int* win, int* ierror
 }
 
 FERMATA_FORTRAN(win_free, WIN_FREE, (int* win, int* ierror)) {
-  Slot* c_win = handle<mpi::kWin>(*win);
+  Handle<mpi::kWin> c_win = handle<mpi::kWin>(*win);
   const int error = PMPI_Win_free(&c_win);
   *win = number_of(c_win);
   finish(ierror, error);
@@ -3535,21 +3681,21 @@ FERMATA_FORTRAN(win_free_keyval, WIN_FREE_KEYVAL, (int* win_keyval, int* ierror)
 }
 
 FERMATA_FORTRAN(win_get_errhandler, WIN_GET_ERRHANDLER, (int* win, int* errhandler, int* ierror)) {
-  Slot* c_errhandler = nullptr;
+  Handle<mpi::kErrhandler> c_errhandler = nullptr;
   const int error = PMPI_Win_get_errhandler(handle<mpi::kWin>(*win), &c_errhandler);
   if (error == 0) *errhandler = number_of(c_errhandler);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(win_get_group, WIN_GET_GROUP, (int* win, int* group, int* ierror)) {
-  Slot* c_group = nullptr;
+  Handle<mpi::kGroup> c_group = nullptr;
   const int error = PMPI_Win_get_group(handle<mpi::kWin>(*win), &c_group);
   if (error == 0) *group = number_of(c_group);
   finish(ierror, error);
 }
 
 FERMATA_FORTRAN(win_get_info, WIN_GET_INFO, (int* win, int* info_used, int* ierror)) {
-  Slot* c_info_used = nullptr;
+  Handle<mpi::kInfo> c_info_used = nullptr;
   const int error = PMPI_Win_get_info(handle<mpi::kWin>(*win), &c_info_used);
   if (error == 0) *info_used = number_of(c_info_used);
   finish(ierror, error);
@@ -3635,7 +3781,7 @@ FERMATA_FORTRAN(win_wait, WIN_WAIT, (int* win, int* ierror)) {
 }
 
 FERMATA_FORTRAN(errhandler_get, ERRHANDLER_GET, (int* comm, int* errhandler, int* ierror)) {
-  Slot* c_errhandler = nullptr;
+  Handle<mpi::kErrhandler> c_errhandler = nullptr;
   const int error = PMPI_Errhandler_get(handle<mpi::kComm>(*comm), &c_errhandler);
   if (error == 0) *errhandler = number_of(c_errhandler);
   finish(ierror, error);

@@ -60,7 +60,8 @@ namespace fermata::fortran {
 
 using mpi::Kind;
 using mpi::Slot;
-using Handle = Slot*;
+template <Kind kind>
+using Handle = mpi::SlotOf<kind>*;
 
 inline constexpr int kUndefined = -32766;
 inline constexpr int kNumbers = 0x80;  // more than Open MPI has predefined objects of one kind
@@ -70,9 +71,10 @@ extern Slot* g_predefined[mpi::kKindCount][kNumbers];
 extern int g_number[mpi::kFirstDynamic / 4];  // by canonical number, which is unique over kinds
 
 template <Kind kind>
-inline Slot* handle(int number) {
-  if (FERMATA_LIKELY(number >= int(mpi::kFirstDynamic))) return mpi::slot_at(kind, u32(number));
-  return g_predefined[kind][u32(number) < u32(kNumbers) ? number : kNumbers - 1];
+inline Handle<kind> handle(int number) {
+  if (FERMATA_LIKELY(number >= int(mpi::kFirstDynamic))) return mpi::slot_at<kind>(u32(number));
+  return mpi::slot_as<kind>(
+      g_predefined[kind][u32(number) < u32(kNumbers) ? number : kNumbers - 1]);
 }
 
 inline int number_of(const Slot* slot) {
@@ -117,7 +119,7 @@ class Handles {
   Handles(int* numbers, i64 count) : numbers_(numbers), count_(count), slots_(count) {
     for (i64 i = 0; i < count; i++) slots_[i] = handle<kind>(numbers[i]);
   }
-  Slot** data() { return slots_.data(); }
+  Handle<kind>* data() { return slots_.data(); }
   void finish() {
     for (i64 i = 0; i < count_; i++) numbers_[i] = number_of(slots_[i]);
   }
@@ -125,16 +127,17 @@ class Handles {
  private:
   int* numbers_;
   i64 count_;
-  Scratch<Slot*> slots_;
+  Scratch<Handle<kind>> slots_;
 };
 
 /// An array of handles that the call fills, at least in part.
+template <Kind kind>
 class HandlesOut {
  public:
   HandlesOut(int* numbers, i64 count) : numbers_(numbers), count_(count), slots_(count) {
     for (i64 i = 0; i < count; i++) slots_[i] = nullptr;
   }
-  Slot** data() { return slots_.data(); }
+  Handle<kind>* data() { return slots_.data(); }
   void finish() {
     for (i64 i = 0; i < count_; i++) {
       if (slots_[i] != nullptr) numbers_[i] = number_of(slots_[i]);
@@ -144,7 +147,7 @@ class HandlesOut {
  private:
   int* numbers_;
   i64 count_;
-  Scratch<Slot*> slots_;
+  Scratch<Handle<kind>> slots_;
 };
 
 /// A CHARACTER argument as a C string: without the blanks around it.
@@ -182,7 +185,7 @@ class TextOut {
 };
 
 /// How many types the arrays of an Alltoallw have: one per peer, or per neighbour.
-int peers(Slot* comm);
-int neighbours(Slot* comm, bool sends);
+int peers(mpi::CommSlot* comm);
+int neighbours(mpi::CommSlot* comm, bool sends);
 
 }  // namespace fermata::fortran

@@ -10,12 +10,13 @@ double PMPI_Wtime(void);
 double PMPI_Wtick(void);
 int PMPI_Get_address(const void* location, i64* address);
 int PMPI_Type_create_hindexed(int count, const int* lengths, const i64* displacements,
-                              Slot* oldtype, Slot** newtype);
-int PMPI_Type_create_hvector(int count, int length, i64 stride, Slot* oldtype, Slot** newtype);
+                              mpi::DatatypeSlot* oldtype, mpi::DatatypeSlot** newtype);
+int PMPI_Type_create_hvector(int count, int length, i64 stride, mpi::DatatypeSlot* oldtype,
+                             mpi::DatatypeSlot** newtype);
 int PMPI_Type_create_struct(int count, const int* lengths, const i64* displacements,
-                            Slot* const* types, Slot** newtype);
-int PMPI_Type_get_extent(Slot* datatype, i64* lower, i64* extent);
-int PMPI_Info_get(Slot* info, const char* key, int bytes, char* value, int* flag);
+                            mpi::DatatypeSlot* const* types, mpi::DatatypeSlot** newtype);
+int PMPI_Type_get_extent(mpi::DatatypeSlot* datatype, i64* lower, i64* extent);
+int PMPI_Info_get(mpi::InfoSlot* info, const char* key, int bytes, char* value, int* flag);
 int PMPI_Buffer_detach(void* buffer, int* size);
 }
 
@@ -61,7 +62,7 @@ void finish_type(int* newtype, const Slot* made, int* ierror, int error) {
 
 FERMATA_FORTRAN(type_hvector, TYPE_HVECTOR,
                 (int* count, int* length, int* stride, int* oldtype, int* newtype, int* ierror)) {
-  Slot* made = nullptr;
+  mpi::DatatypeSlot* made = nullptr;
   const int error = PMPI_Type_create_hvector(*count, *length, *stride,
                                              handle<mpi::kDatatype>(*oldtype), &made);
   finish_type(newtype, made, ierror, error);
@@ -71,7 +72,7 @@ FERMATA_FORTRAN(type_hindexed, TYPE_HINDEXED,
                 (int* count, int* lengths, int* displacements, int* oldtype, int* newtype,
                  int* ierror)) {
   Displacements wide(displacements, *count);
-  Slot* made = nullptr;
+  mpi::DatatypeSlot* made = nullptr;
   const int error = PMPI_Type_create_hindexed(*count, lengths, wide.data(),
                                               handle<mpi::kDatatype>(*oldtype), &made);
   finish_type(newtype, made, ierror, error);
@@ -82,7 +83,7 @@ FERMATA_FORTRAN(type_struct, TYPE_STRUCT,
                  int* ierror)) {
   Displacements wide(displacements, *count);
   Handles<mpi::kDatatype> c_types(types, *count);
-  Slot* made = nullptr;
+  mpi::DatatypeSlot* made = nullptr;
   const int error =
       PMPI_Type_create_struct(*count, lengths, wide.data(), c_types.data(), &made);
   finish_type(newtype, made, ierror, error);
