@@ -49,7 +49,7 @@ MAX_COLUMNS, MAX_LINES, MAX_FUNCTION = 100, 500, 70
 SYSCALL = re.compile(r"\bsyscall\s*\(|\braw_syscall\s*\(|\"syscall\"")
 ASSEMBLY = re.compile(r"\b(?:asm|__asm__)\b\s*(?:volatile|goto|\()")
 BANNED = re.compile(r"\b(?:go|goes|going|gone|went) on\b(?! the\b)|\bpatience\b|\bearly message|"
-                    r"\b(?:the|our) books\b", re.I)
+                    r"\b(?:the|our) books\b|\bneedy\b|\bdut(?:y|ies)\b", re.I)
 MACHINE = re.compile(r"(?<![\w./$}-])/(?:work|root|home/\w+)/")
 
 

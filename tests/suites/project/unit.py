@@ -7,7 +7,7 @@ from support.mpis import ROOT
 
 
 # AddressSanitizer's shadow lies where the crossing between the halves is.
-WITHOUT_SHADOW = {"duties", "held"}
+WITHOUT_SHADOW = {"obligations", "held"}
 
 
 def _core(flags, sanitizers):
