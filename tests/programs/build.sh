@@ -5,6 +5,9 @@
 # programs are ordinary MPI programs: nothing of the product is compiled or linked into them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+mkdir -p build/tests
+exec 9> build/tests/programs.lock
+flock 9  # one at a time; the others find all made
 # What is killed in the middle leaves no half target, which would be taken for a program.
 compile() { # TARGET COMMAND...
   "${@:2}" -o "$1.new" && mv "$1.new" "$1"
