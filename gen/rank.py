@@ -89,21 +89,15 @@ def rank_rust(spec):
             name = f"{file['name']}_{file['kind']}".upper()
             out.append(f"pub const {name}: &str = \"{file['place']}\";")
     for enum in spec["enum"]:
-        if enum["rust"]:
+        if "rust" in enum:
             out += ["", *wrap_comment(enum["doc"], "///"),
-                    f"pub mod {snake(enum['name'])} {{"]
+                    f"pub mod {enum['rust']} {{"]
             for value in enum["values"]:
                 out += [*wrap_comment(sentence(value["doc"]), "    ///"),
                         f"    pub const {value['name'].upper()}: {enum['type']} = "
                         f"{value['value']};"]
             out.append("}")
     return "\n".join([*out, ""])
-
-
-def snake(name):
-    """NeedKind -> need_kind"""
-    return "".join("_" * (letter.isupper() and at > 0) + letter.lower()
-                   for at, letter in enumerate(name))
 
 
 def rank_page(spec):

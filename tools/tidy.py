@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The house rules that a machine can check. Prints every breach as file:line: text; exit code 1.
 
-    layers        every #include of the runtime against the table of who may use whom; within a
-                  folder with rooms, no room may use one above it; no header includes itself again
+    layers        every #include of the runtime against the table of who may use whom (the rooms
+                  within a folder, and headers: tidy_headers.py)
     syscalls      only runtime/sys issues system calls, only runtime/arch holds assembly
     dropped       no result of a call of the MPI library below is dropped: whatever nothing follows
                   from goes to may_leak() or may_fail() (mpi/handles/lower_errors.h)
@@ -42,11 +42,6 @@ LAYERS = {
     "agent": "base sys halves libc",
     "sites": "base libc",
 }
-# folder -> its rooms, from the bottom: each may include from itself and from those before it. A
-# room is a folder, or a source and its header. What is in none is above all.
-ROOMS = {
-    "launcher": "config patch boundary load ids process threads image",
-}
 FREESTANDING = {"stddef.h", "stdint.h", "stdarg.h", "stdbool.h", "immintrin.h", "x86intrin.h",
                 "cpuid.h", "elf.h"}
 KERNEL = ("linux/", "asm/", "asm-generic/")
@@ -61,7 +56,7 @@ LOWER_CALL = r"\(?(?:lower\(\)\.|mpi\.)[A-Z*]"
 DROPPED = re.compile(rf"\(void\)\s*{LOWER_CALL}|(?:\)|\belse)\s+{LOWER_CALL}")
 STATEMENT = re.compile(rf"\s*{LOWER_CALL}")
 BANNED = re.compile(r"\b(?:go|goes|going|gone|went) on\b(?! the\b)|\bpatience\b|\bearly message|"
-                    r"\b(?:the|our) books\b", re.I)
+                    r"\b(?:the|our) books\b|\bneedy\b|\bdut(?:y|ies)\b", re.I)
 MACHINE = re.compile(r"(?<![\w./$}-])/(?:work|root|home/\w+)/")
 
 
@@ -129,61 +124,6 @@ def check_includes(path, lines, report):
                 report.breach("layers", path, number, f"{folder} is freestanding: <{name}>")
         elif "/" in name and name.split("/")[0] not in allowed and name not in allowed:
             report.breach("layers", path, number, f"{folder} may not use {name}")
-
-
-def floor(path):
-    """(folder, number of the room's floor) of a path below runtime/; None if there are no rooms."""
-    folder, _, rest = path.partition("/")
-    if folder not in ROOMS:
-        return None
-    rooms = ROOMS[folder].split()
-    room = rest.split("/")[0].split(".")[0]
-    if "/" in rest and room not in rooms:
-        return folder, -1
-    return folder, rooms.index(room) if room in rooms else len(rooms)
-
-
-def check_rooms(path, lines, report):
-    own = floor(path.removeprefix("runtime/"))
-    if own is None:
-        return
-    if own[1] < 0:
-        report.breach("rooms", path, 1, "its room is not in the table of tools/tidy.py")
-    for number, line in enumerate(lines, 1):
-        match = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
-        used = match and floor(match[1])
-        if used and used[0] == own[0] and used[1] > own[1]:
-            report.breach("rooms", path, number, f"is below {match[1]} and may not use it")
-
-
-def check_circles(includes, report):
-    """includes: {header below runtime/: [(line, header)]}."""
-    done, way = set(), []
-
-    def visit(header):
-        way.append(header)
-        for line, used in includes.get(header, ()):
-            if used in way:
-                circle = " -> ".join(way[way.index(used):] + [used])
-                report.breach("circles", f"runtime/{header}", line, circle)
-            elif used not in done:
-                visit(used)
-        done.add(way.pop())
-
-    for header in sorted(includes):
-        if header not in done:
-            visit(header)
-
-
-def quoted_includes(path, lines):
-    """[(line, header below runtime/)]"""
-    found = []
-    for number, line in enumerate(lines, 1):
-        if match := re.match(r'\s*#\s*include\s*"([^"]+)"', line):
-            beside = pathlib.PurePosixPath(path.removeprefix("runtime/")).parent / match[1]
-            is_beside = (ROOT / "runtime" / beside).is_file()
-            found.append((number, str(beside) if is_beside else match[1]))
-    return found
 
 
 def check_danger(path, lines, report):
@@ -286,7 +226,6 @@ def check_freestanding(report):
 
 def main():
     report = Report()
-    includes = {}
     for path in tracked_files():
         suffix = pathlib.Path(path).suffix
         script = suffix == "" and path in ("x", ".ci/run", "tests/run", "tests/demo", "bench/run",
@@ -305,17 +244,12 @@ def main():
             continue
         check_shape(path, text, lines, report)
         native = suffix in (".h", ".cpp", ".S")
-        if path.startswith("runtime/") and suffix == ".h":
-            uncommented = strip_comments(text).split("\n")
-            includes[path.removeprefix("runtime/")] = quoted_includes(path, uncommented)
         if path.startswith("runtime/") and native and not is_generated(path):
             code = strip_comments(text).split("\n")
             check_includes(path, code, report)
-            check_rooms(path, code, report)
             check_danger(path, code, report)
             check_dropped(path, code, report)
             check_invariants(path, lines, report)
-    check_circles(includes, report)
     check_freestanding(report)
     breaches = report.close()
     for line in breaches:

@@ -143,7 +143,7 @@ void tell_send() {
   u64 count = 0;
   if (agent::send_has_to_be_told(self.clocks, &count))
     self.connection.send(
-        wire::Needs{crossing().pending, u32(Cause::kOwn), wire::Pairs{self.clocks, count}});
+        wire::Waits{crossing().pending, u32(Cause::kOwn), wire::Pairs{self.clocks, count}});
 }
 
 bool copy_pairs(const wire::Pairs& list, Count* out) {
@@ -157,10 +157,11 @@ void on_targets(const wire::Targets& targets) {
   Crossing& shared = crossing();
   // While the list changes no version is valid; a reader that saw the old one looks again.
   store(shared.targets_version, u64{0});
-  if (!copy_pairs(targets.list, mailbox().targets) || !copy_pairs(targets.needs, mailbox().needs))
+  if (!copy_pairs(targets.list, mailbox().targets) ||
+      !copy_pairs(targets.obligations, mailbox().needs))
     return give_up(targets.epoch, "more communicators or ranks than the mailbox holds");
   store(shared.targets_count, targets.list.count);
-  store(shared.needs_count, targets.needs.count);
+  store(shared.needs_count, targets.obligations.count);
   store(shared.targets_version, targets.version);
   fault(Fault::kAgentTargets);
   wake_rank();
@@ -437,7 +438,7 @@ int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
       if (bytes < sizeof(cause)) return -EINVAL;
       memcpy(&cause, payload, sizeof(cause));
       return out.send(
-          wire::Needs{epoch, u32(cause),
+          wire::Waits{epoch, u32(cause),
                       wire::Pairs{words + sizeof(cause), (bytes - sizeof(cause)) / sizeof(Count)}});
     case Report::kSent:
       return out.send(wire::Sent{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});

@@ -18,17 +18,17 @@ inline constexpr int kExitFrontEnd = 78;  // a front end was loaded without its 
 inline constexpr char kImageBefore[] = "rank-";
 inline constexpr char kImageBehind[] = ".img";
 
-// A rank cannot continue before another one has made a step (control/protocol, words.rs).
+// What the peer of a wait-for edge has to do before the waiting rank can continue.
 enum class NeedKind : u32 {
-  kMessage = 1,  // it has sent so many messages to the needy rank
-  kReceipt = 2,  // it has matched so many messages of the needy rank
-  kRoom = 3,  // parked, it has taken in so many messages of the needy rank
+  kMessage = 1,  // it has sent so many messages to the waiting rank
+  kReceipt = 2,  // it has matched so many messages of the waiting rank
+  kRoom = 3,  // parked, it has taken in so many messages of the waiting rank
 };
 
-// Why such a rank does not park instead.
+// Why a rank that waits for others does not park instead.
 enum class Cause : u64 {
-  kOthers = 0,  // only because other ranks need it
-  kOwn = 1,  // whatever they need
+  kOthers = 0,  // only because other ranks wait for it
+  kOwn = 1,  // whatever they wait for
 };
 
 // The life of one checkpoint as the rank sees it; set by the agent, read by the parked MPI thread.
@@ -63,8 +63,8 @@ enum class Report : u32 {
   // Whether it waits for the answer until all ranks have asked (u32), whether the program has a
   // function to save itself (u32).
   kAsk = 10,
-  // Cause, then Count[] {need_key, count}: what this rank waits for and must have; none: it waits
-  // for nobody any more.
+  // Cause, then Count[] {edge_key, count}: the wait-for edges of this rank; none: it waits for
+  // nobody any more.
   kNeeds = 11,
 };
 

@@ -10,7 +10,7 @@ flags=(-std=c++20 -O2 -g -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hi
        -fno-threadsafe-statics -Wall -Wextra -Wshadow=local -Werror -Iruntime)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' control/Cargo.toml)
 flags+=("-DFERMATA_VERSION=\"$version\"")
-# What programs that want a say are built with.
+# What checkpoint-aware applications are built with.
 mkdir -p build/include
 cp runtime/interface/fermata.h runtime/interface/fermata.f90 build/include
 

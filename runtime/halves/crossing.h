@@ -64,14 +64,16 @@ struct ClockEntry {
 inline constexpr u64 kClockCapacity = kClockBytes / sizeof(ClockEntry);
 
 struct Count {  // one pair of a list in the mailbox
-  u64 key;      // targets: comm_id; needs: need_key(); expected: world rank of the sender
+  u64 key;      // targets: comm_id; needs: edge_key(); expected: world rank of the sender
   u64 value;    // targets: seq to reach; needs: how far to come; expected: messages that sender
                 // has sent to this rank
 };
 
-inline u64 need_key(NeedKind kind, u32 rank) { return u64(kind) << 32 | rank; }
-inline NeedKind kind_of_need(const Count& need) { return NeedKind(need.key >> 32); }
-inline u32 rank_of_need(const Count& need) { return u32(need.key); }
+// A wait-for edge; for the rank that is waited for, an obligation. NeedKind, Cause, kNeeds and
+// `needs` are older words for them, which the description of this crossing keeps.
+inline u64 edge_key(NeedKind kind, u32 peer) { return u64(kind) << 32 | peer; }
+inline NeedKind kind_of_edge(const Count& edge) { return NeedKind(edge.key >> 32); }
+inline u32 peer_of_edge(const Count& edge) { return u32(edge.key); }
 
 // Why a rank with Crossing::connections above 0 cannot be saved.
 inline constexpr const char* kConnected =
@@ -81,7 +83,7 @@ inline constexpr const char* kConnected =
 struct Mailbox {  // at kMailbox
   static constexpr u64 kCapacity = kMailboxBytes / 3 / sizeof(Count);
   Count targets[kCapacity];
-  Count needs[kCapacity];  // of other ranks towards this one
+  Count needs[kCapacity];  // obligations of this rank
   Count expected[kCapacity];
 };
 static_assert(sizeof(Mailbox) <= kMailboxBytes);

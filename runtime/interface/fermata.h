@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fermata.h: for programs that want a say in when and how they are saved. Nobody has to use it:
+ * fermata.h: for applications that say when and how they are saved. Nobody has to use it:
  * Fermata saves programs that have never heard of it.
  *
  * There is nothing to link against and nothing to initialise. A program built with this header runs

@@ -45,20 +45,26 @@ pub fn write(job: &JobDir, record: &JobRecord) -> Result<(), StorageError> {
 /// # Errors
 /// There is none.
 pub fn last_run(job: &JobDir) -> Result<JobRecord, StorageError> {
+    let (record, is_believed) = own_record(job)?;
+    Ok(if is_believed { record } else { record.without_commands() })
+}
+
+/// The user's own record of a job as it stands there, and whether it is sealed as it should be.
+fn own_record(job: &JobDir) -> Result<(JobRecord, bool), StorageError> {
     job.open()?;
     let whose = key::own();
     let (record, seal) = job.read_sealed_record(whose.key())?;
-    Ok(if whose.accept(seal).is_ok() { record } else { record.without_commands() })
+    Ok((record, whose.accept(seal).is_ok()))
 }
 
 /// How the job of a snapshot last ran, if there is a record of that. `here`: nobody asks for hosts.
 pub fn last_run_of(directory: &JobDir, job: &str, here: bool) -> Option<JobRecord> {
-    let told = directory.read_record().ok()?;
-    let mut record = last_run(directory).ok()?;
-    if record.job != job {
+    let (mut record, is_believed) = own_record(directory).ok()?;
+    let has_commands = record.has_commands();
+    if !is_believed || record.job != job {
         record = record.without_commands();
     }
-    if told.has_commands() && !record.has_commands() && !here {
+    if has_commands && !record.has_commands() && !here {
         print_error(format_args!(
             "{} is not sealed with your key for this job: hosts, --remote-shell, --local-dir and \
              --mpirun-arg are not taken from it\n  \

@@ -5,8 +5,8 @@
 use crate::{Action, Config, DiskError, Event, Figures, Machine, Reply};
 use fermata_types::{
     Alive, Answer, Ask, Asked, Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Expected,
-    Failed, Finalizing, Held, Hello, Message, Needs, Parked, Raise, Ready, Request, Saved, Saving,
-    Sent, Targets,
+    Failed, Finalizing, Held, Hello, Message, Parked, Raise, Ready, Request, Saved, Saving, Sent,
+    Targets, Waits,
 };
 
 const CLIENT: u64 = 100;
@@ -228,13 +228,13 @@ fn a_need_makes_a_parked_rank_run_on_until_it_is_met_or_taken_back() {
     let parked = |version| Parked { epoch: 1, version, list: vec![] };
     let first = w.targets(2);
     w.say(2, parked(first.version));
-    w.say(0, Needs { epoch: 1, own: 1, list: vec![(1 << 32 | 2, 7)] });
+    w.say(0, Waits { epoch: 1, own: 1, list: vec![(1 << 32 | 2, 7)] });
     let second = w.targets(2);
     assert!(second.version > first.version);
-    assert_eq!(second.needs, vec![(1 << 32, 7)], "rank 0 needs the seventh message");
-    w.say(0, Needs { epoch: 1, own: 0, list: vec![] });
+    assert_eq!(second.obligations, vec![(1 << 32, 7)], "rank 0 waits for the seventh message");
+    w.say(0, Waits { epoch: 1, own: 0, list: vec![] });
     let third = w.targets(2);
-    assert!(third.version > second.version && third.needs.is_empty());
+    assert!(third.version > second.version && third.obligations.is_empty());
     for conn in [0, 1] {
         let version = w.targets(conn).version;
         w.say(conn, Parked { epoch: 1, version, list: vec![(1, 1)] });

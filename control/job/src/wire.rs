@@ -2,7 +2,7 @@
 //! The words of the safe-state protocol as messages of the wire.
 
 use fermata_protocol::{Clock, Directive, Origin, RankId, Report, Version, WaitEdge, WaitKind};
-use fermata_types::{Message, Targets, cause, need_kind};
+use fermata_types::{Message, Targets, cause, wait_kind};
 use std::collections::BTreeMap;
 
 /// Messages sent, by sender: to whom how many.
@@ -13,8 +13,8 @@ pub(crate) fn report_of(message: &Message, epoch: u32) -> Option<Report> {
     let (of, report) = match message {
         Message::Clocks(m) => (m.epoch, Report::Clocks(clocks(&m.list))),
         Message::Raise(m) => (m.epoch, Report::Raise(Clock { group: m.comm_id, seq: m.seq })),
-        Message::Needs(m) if m.list.is_empty() => (m.epoch, Report::Runs),
-        Message::Needs(m) => {
+        Message::Waits(m) if m.list.is_empty() => (m.epoch, Report::Runs),
+        Message::Waits(m) => {
             let derived = u64::from(m.own) == cause::OTHERS;
             let origin = if derived { Origin::Derived } else { Origin::Root };
             (m.epoch, Report::Waits(origin, m.list.iter().filter_map(edge_of).collect()))
@@ -36,7 +36,7 @@ pub(crate) fn targets_of(epoch: u32, directive: &Directive) -> Targets {
         epoch,
         version: u64::from(epoch) << 32 | directive.version.0,
         list: directive.targets.iter().map(|clock| (clock.group, clock.seq)).collect(),
-        needs: directive.obligations.iter().map(pair_of).collect(),
+        obligations: directive.obligations.iter().map(pair_of).collect(),
     }
 }
 
@@ -46,18 +46,18 @@ fn clocks(list: &[(u64, u64)]) -> Vec<Clock> {
 
 fn pair_of(edge: &WaitEdge) -> (u64, u64) {
     let kind = match edge.kind {
-        WaitKind::Message => need_kind::MESSAGE,
-        WaitKind::Receipt => need_kind::RECEIPT,
-        WaitKind::Room => need_kind::ROOM,
+        WaitKind::Message => wait_kind::MESSAGE,
+        WaitKind::Receipt => wait_kind::RECEIPT,
+        WaitKind::Room => wait_kind::ROOM,
     };
     (u64::from(kind) << 32 | u64::from(edge.peer), edge.count)
 }
 
 fn edge_of(&(key, count): &(u64, u64)) -> Option<WaitEdge> {
     let kind = match u32::try_from(key >> 32).ok()? {
-        need_kind::MESSAGE => WaitKind::Message,
-        need_kind::RECEIPT => WaitKind::Receipt,
-        need_kind::ROOM => WaitKind::Room,
+        wait_kind::MESSAGE => WaitKind::Message,
+        wait_kind::RECEIPT => WaitKind::Receipt,
+        wait_kind::ROOM => WaitKind::Room,
         _ => return None,
     };
     let peer = RankId::try_from(key & u64::from(u32::MAX)).ok()?;

@@ -217,7 +217,7 @@ pub const SIDES: [u32; 4] = [2, 10, 32, 100];
 #[must_use]
 pub fn sizes_table(sides: &[u32], seeds: u64) -> String {
     let mut text = String::from(
-        "| ranks | programs | collectives | rounds | messages per rank | NEEDs | raises | \
+        "| ranks | programs | collectives | rounds | messages per rank | edges | raises | \
          time to the safe state, ms | published: stuck |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for &side in sides {
@@ -283,7 +283,7 @@ fn rule_name(rule: Rule) -> &'static str {
         Rule::RaisesInSilence => "damaged: raises in silence",
         Rule::OldWordCounts => "damaged: an old word counts",
         Rule::ReadsFirst => "damaged: reads first",
-        Rule::EveryEdgeCounts => "damaged: every need counts",
+        Rule::EveryEdgeCounts => "damaged: every edge counts",
         Rule::Receives => "damaged: receives what it is to hold",
         Rule::ResumesAlone => "damaged: continues alone",
     }

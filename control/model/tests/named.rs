@@ -44,7 +44,7 @@ fn the_clocks_must_not_be_read_before_the_request_is_visible() {
     assert!(!violated(Job::new([named::raise()], Rule::ReadsFirst)).is_empty());
 }
 
-/// Each needs the other only because the other needs it.
+/// Each waits for the other, and runs only because the other waits for it.
 #[test]
 fn second_threads_that_wait_for_each_others_ranks_keep_nobody_running() {
     let program = named::servers();
@@ -63,11 +63,11 @@ fn no_rank_may_resume_before_all_are_cut() {
     assert!(found.contains(&"safety"), "{found:?}");
 }
 
-/// A barrier before each collective call needs no NEEDs: who is in the call waits for nobody
-/// outside. But it makes a broadcast wait for its leaves, and a sound program can get stuck in
-/// that.
+/// A barrier before each collective call needs no wait-for edges: who is in the call waits for
+/// nobody outside. But it makes a broadcast wait for its leaves, and a sound program can get stuck
+/// in that.
 #[test]
-fn two_phases_need_no_needs_but_stop_a_sound_program() {
+fn two_phases_need_no_edges_but_stop_a_sound_program() {
     for program in [named::smallest_hole(), named::raise()] {
         assert!(violated(Job::new([program], Rule::TwoPhase)).is_empty());
     }

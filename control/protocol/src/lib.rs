@@ -11,7 +11,7 @@
 //!   rank that must pass another collective call on its way raises that call's target.
 //!   Source: Xu and Cooperman 2024, section 4.2 (condition A', algorithms 1 to 3).
 //! - *Wait-for graph.* A rank that must run on and waits in a point-to-point call says whose step
-//!   it waits for (NEEDS on the wire); those are obliged to run on, too, until it has been made.
+//!   it waits for (WAITS on the wire); those are obliged to run on, too, until it has been made.
 //!   Ours; without it the published rule can wait for ever
 //!   (`docs/decisions/0038-needs-for-point-to-point.md`).
 //!

@@ -41,20 +41,20 @@ pub const MANIFEST_FILE: &str = "manifest.json";
 /// The directory of programs that save themselves, in place of images.
 pub const PROGRAM_DIRECTORY: &str = "program";
 
-/// A rank cannot continue before another one has made a step (control/protocol, words.rs).
-pub mod need_kind {
-    /// It has sent so many messages to the needy rank.
+/// What the peer of a wait-for edge has to do before the waiting rank can continue.
+pub mod wait_kind {
+    /// It has sent so many messages to the waiting rank.
     pub const MESSAGE: u32 = 1;
-    /// It has matched so many messages of the needy rank.
+    /// It has matched so many messages of the waiting rank.
     pub const RECEIPT: u32 = 2;
-    /// Parked, it has taken in so many messages of the needy rank.
+    /// Parked, it has taken in so many messages of the waiting rank.
     pub const ROOM: u32 = 3;
 }
 
-/// Why such a rank does not park instead.
+/// Why a rank that waits for others does not park instead.
 pub mod cause {
-    /// Only because other ranks need it.
+    /// Only because other ranks wait for it.
     pub const OTHERS: u64 = 0;
-    /// Whatever they need.
+    /// Whatever they wait for.
     pub const OWN: u64 = 1;
 }

@@ -6,7 +6,7 @@
 // can be told that they owe it, and only a rank that has the clock can be. So the members of the
 // group pass a barrier before it: each makes the clock, and continues when it has heard, directly
 // or not, of all the others. What they send each other is counted, and asked for, like messages of
-// the application (needs.h): a rank can be stopped while it waits for others to come.
+// the application (wait_edges.h): a rank can be stopped while it waits for others to come.
 //
 // In MPI_Intercomm_create neither group knows the other. Their leaders introduce them to each other
 // and tell their own groups, all by messages of the same kind; the rest is a call of the group that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rooms below ask of those above: declared here, defined where the comment says. Nothing
-// else may be called upwards (tools/tidy.py).
+// else may be called upwards (tools/tidy_headers.py).
 #pragma once
 
 #include "frontend/callbacks.h"

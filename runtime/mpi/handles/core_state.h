@@ -34,8 +34,8 @@ inline constexpr i32 kOutsideRoom = 1024;  // processes outside the job that are
 struct ParkState {
   u32 epoch;
   u64 parked_version;
-  u64 applied_version;  // of the targets and needs copied to Core
-  u64 told;             // digest of the needs that the coordinator knows; 0: none
+  u64 applied_version;  // of the targets and obligations copied to Core
+  u64 told;             // digest of the wait-for edges that the coordinator knows; 0: none
   bool sent_reported;
   bool expected_copied;
   bool drained_reported;
@@ -133,9 +133,9 @@ struct SafepointState {
   u32 own_reductions;  // threads in blocking reductions by functions of the application
   u64* targets;   // by index into clocks()
   u64* expected;  // of a draining rank: how many messages it is to have received in all
-  // By world rank, what it needs of this one: messages that must have been sent to it and messages
-  // of it that must have been matched before this rank parks; and those that are to be taken in.
-  u64* needed;
+  // By world rank, the obligations to it: messages that must have been sent to it and messages of
+  // it that must have been matched before this rank parks; and those that are to be taken in.
+  u64* to_send;
   u64* to_match;
   u64* to_take;
   ThreadWait* waits;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a call waits for, by world rank: what safepoint/needs.h tells the coordinator.
+// Whom a call waits for, by world rank: what safepoint/wait_edges.h tells the coordinator.
 #pragma once
 
 #include "mpi/handles/objects.h"

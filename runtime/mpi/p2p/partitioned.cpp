@@ -229,7 +229,7 @@ bool partitioned_is_pending(RequestSlot* slot) {
   if (request->state != RequestState::kPending) return false;
   if (!of->message || (of->sends && of->ready < of->partitions)) return true;
   Request* const message = request_of(of->message);
-  if (checkpoint_wanted()) message->polled = true;  // needs.h
+  if (checkpoint_wanted()) message->polled = true;  // wait_edges.h
   if (message->state == RequestState::kActive && !complete_if_finished(of->message)) return true;
   partitioned_finish(request);
   return false;

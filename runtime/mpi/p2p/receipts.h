@@ -17,7 +17,7 @@
 // Source: MPI 4.1, 3.4 (a synchronous send completes only if a matching receive has started).
 //
 // Invariant: until all have announced theirs no rank receives, unasked by its program, anything of
-//            a rank that has used synchronous sends (needs.h asks for a receipt then, not for room;
+//            a rank that has used synchronous sends (it waits for a receipt then, not for room;
 //            who waits for a message holds the others, unexpected.h). So until it is announced the
 //            lower half's word for the end of a synchronous send is true. Not checked: it is
 //            of what the receiver does.

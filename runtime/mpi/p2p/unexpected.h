@@ -9,9 +9,9 @@
 // the bytes to ourselves on a private communicator of the lower half.
 //
 // A rank that has to count what comes, because it has told that it waits for a message of that
-// sender (needs.h) or because all drain, first only holds it: a matched probe takes it out of the
-// lower half's queue. A synchronous send does not see that. A held message is received where the
-// program asks for it, or as bytes once the draining rank has seen all that it is to receive.
+// sender (wait_edges.h) or because all drain, first only holds it: a matched probe takes it out of
+// the lower half's queue. A synchronous send does not see that. A held message is received where
+// the program asks for it, or as bytes once the draining rank has seen all that it is to receive.
 //
 // Invariant: a message is counted in P2pState::received when it is held, else when its bytes have
 //            come in. One that is held goes back to the latter when the program receives it.

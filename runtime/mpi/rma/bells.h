@@ -5,8 +5,9 @@
 // messages.
 //
 // To a checkpoint a ring is a message: it is counted when it is rung and when it is heard, a rank
-// that waits for one says for whom (needs.h), and while the ranks drain all that have been rung are
-// heard and kept. What is kept is in the image and counts first, whatever the next process has.
+// that waits for one says for whom (wait_edges.h), and while the ranks drain all that have been
+// rung are heard and kept. What is kept is in the image and counts first, whatever the next process
+// has.
 //
 // Invariant: a counter is changed by the one member that it is for; `heard` of it have been heard.
 //            Not checked: another member's counter is its own.

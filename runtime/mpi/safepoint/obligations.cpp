@@ -11,24 +11,24 @@
 namespace fermata::mpi {
 namespace {
 
-void copy_needs() {
+void copy_obligations() {
   Core& core = state();
   const u64 ranks = u64(core.world.size);
-  if (!core.safepoint.needed) {
-    core.safepoint.needed = arena_array<u64>(ranks);
+  if (!core.safepoint.to_send) {
+    core.safepoint.to_send = arena_array<u64>(ranks);
     core.safepoint.to_match = arena_array<u64>(ranks);
     core.safepoint.to_take = arena_array<u64>(ranks);
   }
   for (u64 rank = 0; rank < ranks; rank++)
-    core.safepoint.needed[rank] = core.safepoint.to_match[rank] = core.safepoint.to_take[rank] = 0;
+    core.safepoint.to_send[rank] = core.safepoint.to_match[rank] = core.safepoint.to_take[rank] = 0;
   for (u64 i = 0; i < crossing().needs_count && i < Mailbox::kCapacity; i++) {
-    const Count& need = mailbox().needs[i];
-    const u64 rank = rank_of_need(need);
+    const Count& edge = mailbox().needs[i];
+    const u64 rank = peer_of_edge(edge);
     if (rank >= ranks) continue;
-    switch (kind_of_need(need)) {
-      case NeedKind::kMessage: core.safepoint.needed[rank] = need.value; break;
-      case NeedKind::kReceipt: core.safepoint.to_match[rank] = need.value; break;
-      case NeedKind::kRoom: core.safepoint.to_take[rank] = need.value; break;
+    switch (kind_of_edge(edge)) {
+      case NeedKind::kMessage: core.safepoint.to_send[rank] = edge.value; break;
+      case NeedKind::kReceipt: core.safepoint.to_match[rank] = edge.value; break;
+      case NeedKind::kRoom: core.safepoint.to_take[rank] = edge.value; break;
     }
   }
 }
@@ -48,7 +48,7 @@ u64 refresh_targets() {
       for (u32 i = 0; i < c.clocks_count; i++)
         if (clocks()[i].comm_id == target.key) core.safepoint.targets[i] = target.value;
     }
-    copy_needs();
+    copy_obligations();
     if (__atomic_load_n(&c.targets_version, __ATOMIC_ACQUIRE) != version) continue;
     core.safepoint.park.applied_version = version;
     return version;
@@ -79,14 +79,14 @@ u64 held_from(i32 rank) {
   return held;
 }
 
-bool has_duty() {
+bool has_obligation() {
   FERMATA_CHECK(state().safepoint.park.applied_version != 0, "targets are known where they count");
   if (owes_collective()) return true;
   const Core& core = state();
   const SafepointState& others = core.safepoint;
-  if (core.world.ending) return false;  // whoever needs a message will get it from somebody else
+  if (core.world.ending) return false;  // who waits for a message will get it from somebody else
   for (i32 rank = 0; rank < core.world.size; rank++)
-    if (core.p2p.sent[rank] < others.needed[rank] ||
+    if (core.p2p.sent[rank] < others.to_send[rank] ||
         (others.to_match[rank] &&
          core.p2p.received[rank] < others.to_match[rank] + kept_from(rank)))
       return true;

@@ -9,7 +9,7 @@
 #include "mpi/handles/core_state.h"
 #include "mpi/p2p/unexpected.h"
 #include "mpi/safepoint/drain.h"
-#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/wait_edges.h"
 #include "mpi/safepoint/obligations.h"
 #include "mpi/safepoint/progress.h"
 #include "mpi/safepoint/rebuild.h"
@@ -74,7 +74,7 @@ bool follow_protocol(void* frame) {
       case Phase::kRun: return false;
       case Phase::kGather:
         if (const u64 version = refresh_targets(); version && version != park.parked_version) {
-          if (has_duty()) return true;
+          if (has_obligation()) return true;
           const bool others_resume = core.gate.threads != Threads::kOne && !stops_others;
           if (others_resume && has_own_reduction()) break;  // it ends meanwhile
           if (!shut_sections()) return true;
@@ -88,10 +88,10 @@ bool follow_protocol(void* frame) {
             // members have begun it.
             if (launcher().stop_others() != 0) break;
           }
-          if (refresh_targets() != version || has_duty()) continue;
+          if (refresh_targets() != version || has_obligation()) continue;
           if (stops_others && has_own_reduction()) continue;
           park.parked_version = version;
-          forget_needs();
+          forget_edges();
           report_parked(version);
         }
         break;

@@ -14,7 +14,7 @@
 #include "mpi/p2p/request.h"
 #include "mpi/p2p/unexpected.h"
 #include "mpi/rma/bells.h"
-#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/wait_edges.h"
 #include "mpi/safepoint/obligations.h"
 
 namespace fermata::mpi {

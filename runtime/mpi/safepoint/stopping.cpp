@@ -9,7 +9,7 @@
 #include "mpi/handles/slots.h"
 #include "mpi/p2p/request.h"
 #include "mpi/safepoint/callbacks.h"
-#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/wait_edges.h"
 #include "mpi/safepoint/obligations.h"
 #include "mpi/safepoint/progress.h"
 #include "mpi/safepoint/sections.h"
@@ -21,7 +21,8 @@ namespace {
 /// Of a rank that may not park: true if it is to wait for nothing but reductions by functions of
 /// the application. They end in finite time: all members have begun them, or owe it.
 bool only_reduces() {
-  return function_is_unexpected() && !in_section() && !awaits_callbacks() && !has_known_duty();
+  return function_is_unexpected() && !in_section() && !awaits_callbacks() &&
+         !has_known_obligation();
 }
 
 void raise_quiesce() {
@@ -45,10 +46,10 @@ void park_here() {
   if (FERMATA_UNLIKELY(front::tls_gate.attention & kGateNew)) adopt_thread();  // after a restart
 }
 
-/// With a duty, and not where this rank could park: it continues, and says what it waits for.
+/// With an obligation, not where this rank could park: it continues, and says what it waits for.
 void run_on_waiting(const Awaited& awaited) {
   if (state().safepoint.park.told) (void)make_progress(TakeIn::kAwaited);
-  tell_needs(awaited);
+  report_edges(awaited);
   front::tls_gate.interrupted = 1;  // the way out takes it back
 }
 
@@ -64,7 +65,7 @@ bool rank_may_park(bool may_call_functions) {
   const bool holds_core_lock = !shared || insists || lock_core_soon();
   const bool takes_part = !holds_core_lock || taking_part();
   const bool may = holds_core_lock && takes_part && may_park(may_call_functions);
-  if (holds_core_lock && takes_part && !may) tell_needs({});
+  if (holds_core_lock && takes_part && !may) report_edges({});
   if (shared && holds_core_lock) unlock_core();
   compiler_barrier();
   gate.depth = gate.depth - 1;
@@ -96,13 +97,13 @@ bool taking_part() {
   return true;
 }
 
-bool has_known_duty() { return refresh_targets() != 0 && has_duty(); }
+bool has_known_obligation() { return refresh_targets() != 0 && has_obligation(); }
 
 bool may_park(bool may_call_functions) {
   // The main thread may never come to a place where it could end these.
   if (may_call_functions && !is_main_thread())
     for_each_own_reduction([](RequestSlot* slot) { (void)complete_if_finished(slot); });
-  return !held_back() && !has_known_duty();
+  return !held_back() && !has_known_obligation();
 }
 
 void safe_point(const Awaited& awaited) {

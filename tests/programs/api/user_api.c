@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program that wants a say (fermata.h). --mode says which part of the interface it uses:
+// A checkpoint-aware program (fermata.h). --mode says which part of the interface it uses:
 //   present    prints the version it runs under
 //   section    in step 2 rank 1 computes in a critical section until there is $CHECK_HOLD.leave,
 //              and a thread of it waits in one until there is $CHECK_HOLD.leave_thread

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: Apache-2.0
-! A Fortran program that wants a say: the whole of module fermata. All ranks ask for a checkpoint;
+! A checkpoint-aware program in Fortran: the whole of module fermata. All ranks ask for a checkpoint;
 ! what they print and leave as checksum is the same whether they continued or were restarted.
 module counting
   use, intrinsic :: iso_c_binding

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that want a say (fermata.h): natively, under Fermata, and restarted under the other
+"""Checkpoint-aware programs (fermata.h): natively, under Fermata, and restarted under the other
 MPI."""
 import functools
 import re

@@ -52,39 +52,48 @@ def test_pictures(_work):
 
 
 def _wrong_pictures(pictures, documents):
-    """What is wrong with pictures, {name: text}, that documents, {path: text}, show."""
+    """What is wrong with pictures, {name: bytes}, that documents, {path: text}, show."""
     shown = {}
     for path, text in documents.items():
-        for alt, name in re.findall(r"!\[([^\]]*)\]\([^)]*\bimg/(\w+\.svg)\)", text):
+        for alt, name in re.findall(r"!\[([^\]]*)\]\([^)]*\bimg/([\w-]+\.\w+)\)", text):
             shown.setdefault(name, []).append(path)
             if not alt:
                 yield f"{path} shows {name} without saying what it is"
             if name not in pictures:
                 yield f"{path} shows {name}, which is not there"
-    for name, text in pictures.items():
-        try:
-            root = ElementTree.fromstring(text)
-        except ElementTree.ParseError as error:
-            yield f"{name} is not XML: {error}"
-            continue
-        for part in ("title", "desc"):
-            found = root.find(f"{{http://www.w3.org/2000/svg}}{part}")
-            if found is None or not (found.text or "").strip():
-                yield f"{name} has no {part} for who cannot see it"
+    for name, content in pictures.items():
+        if name.endswith(".png"):
+            if not content.startswith(b"\x89PNG"):
+                yield f"{name} is no PNG"
+        else:
+            yield from _wrong_drawing(name, content)
         if name not in shown:
             yield f"no document shows {name}"
 
 
+def _wrong_drawing(name, content):
+    try:
+        root = ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        yield f"{name} is not XML: {error}"
+        return
+    for part in ("title", "desc"):
+        found = root.find(f"{{http://www.w3.org/2000/svg}}{part}")
+        if found is None or not (found.text or "").strip():
+            yield f"{name} has no {part} for who cannot see it"
+
+
 def test_pictures_are_shown(_work):
     """Each picture is well-formed, says what it is, and is in some document."""
-    pictures = {path.name: path.read_text() for path in (ROOT / "docs/img").iterdir()}
+    pictures = {path.name: path.read_bytes() for path in (ROOT / "docs/img").iterdir()}
     documents = {str(path.relative_to(ROOT)): path.read_text()
                  for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]}
     check(len(pictures) > 7, f"there are pictures: {sorted(pictures)}")
     check_equal(list(_wrong_pictures(pictures, documents)), [], "pictures")
-    broken = {"a.svg": "<svg", "b.svg": '<svg xmlns="http://www.w3.org/2000/svg"/>'}
+    broken = {"a.svg": b"<svg", "b.svg": b'<svg xmlns="http://www.w3.org/2000/svg"/>',
+              "d-e.png": b"<svg/>"}
     wrong = _wrong_pictures(broken, {"x.md": "![](img/b.svg) ![c](img/c.svg)"})
-    check_equal(len(list(wrong)), 5, "what broken ones have")
+    check_equal(len(list(wrong)), 8, "what broken ones have")
 
 
 def test_pictures_notice_their_sources(work):

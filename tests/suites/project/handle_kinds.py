@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Handles of MPI objects are told apart by the compiler: of one kind from another, and real ones
-from the program's (decision 0087). Each line that must be refused stands beside one that is right,
+from the program's (decision 0080). Each line that must be refused stands beside one that is right,
 so that it is refused for what is wrong with it."""
 from support import process
 from support.cases import check

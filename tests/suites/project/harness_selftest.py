@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests stand on themselves."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -58,6 +59,31 @@ def test_an_archive_of_inputs_is_what_went_in(work):
             check("../out" in str(reason), str(reason))
         else:
             raise Failed("an archive may write where it likes")
+
+
+COMPILER = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+printf half > "$2"
+[ -e go ] || kill -9 $PPID
+"""
+
+
+def test_a_killed_compilation_leaves_no_program(work):
+    """It would be newer than its source, and fail every test from then on."""
+    script = work / "tests/programs/build.sh"
+    (script.parent / "basic").mkdir(parents=True)
+    shutil.copy2(mpis.ROOT / "tests/programs/build.sh", script)
+    (script.parent / "basic/one.c").write_text("")
+    for name in ("mpicc.openmpi", "mpicc.mpich"):
+        (work / name).write_text(COMPILER)
+        (work / name).chmod(0o755)
+    program = work / "build/tests/openmpi/one"
+    env = mpis.environment(PATH=f"{work}:{os.environ['PATH']}")
+    check_equal(process.run([script], env=env).code, -9, "the first build")
+    check(not program.exists(), "there is half a program")
+    (work / "go").touch()
+    process.run([script], env=env)
+    check(program.exists(), "the next build makes no program")
 
 
 def test_a_process_whose_name_is_no_text_is_found(work):

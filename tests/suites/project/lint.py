@@ -130,36 +130,54 @@ def test_allowances_for_complexity_only_shrink(_work):
 
 def test_rooms_stand_on_floors(_work):
     """A room uses those below it; neither one above it nor a circle of headers passes."""
-    tool = _tool("tidy")
+    tool = _tool("tidy_headers")
 
-    def found(path, *used):
-        report = tool.Report()
-        tool.check_rooms(path, [f'#include "{name}"' for name in used], report)
-        return [text.split(": ")[1] for texts in report.found.values() for text in texts]
+    def found(name, *used):
+        text = "".join(f'#include "{other}"\n' for other in used)
+        return [line.split(": ")[1] for line in tool.check_floors({name: text})]
     below, above = "launcher/ids/thread.h", "launcher/threads/stop.h"
-    check_equal(found("runtime/launcher/threads/a.cpp", below, above, "launcher/config.h",
-                      "sys/sys.h"), [], "what is below, and its own room")
-    check_equal(found("runtime/launcher/ids/a.h", above), ["rooms"], "a room above")
-    check_equal(found("runtime/launcher/image/a.h", "launcher/main.h"), ["rooms"], "above all")
-    check_equal(found("runtime/launcher/config.h", below), ["rooms"], "a file as a room")
-    check_equal(found("runtime/launcher/attic/a.h"), ["rooms"], "no such room")
-    check_equal(found("runtime/memory/a.h", above), [], "no rooms there")
+    check_equal(found("launcher/threads/a.cpp", below, above, "launcher/config.h", "sys/sys.h"),
+                [], "what is below, and its own room")
+    check_equal(found("launcher/ids/a.h", above), ["floors"], "a room above")
+    check_equal(found("launcher/image/a.h", "launcher/main.h"), ["floors"], "above all")
+    check_equal(found("launcher/config.h", below), ["floors"], "a file as a room")
+    check_equal(found("launcher/attic/a.h"), ["floors"], "no such room")
+    check_equal(found("launcher/main.cpp", below, above), [], "from above all")
+    check_equal(found("memory/a.h", above), [], "no rooms there")
+    check_equal(found("mpi/rma/a.h", "mpi/comms/a.h"), [], "a room that its line names")
+    check_equal(found("mpi/rma/a.h", "mpi/io/a.h"), ["floors"], "one beside it")
 
-    report = tool.Report()
-    tool.check_circles({"a.h": [(3, "b.h"), (4, "d.h")], "b.h": [(5, "c.h")], "d.h": [(6, "c.h")],
-                        "c.h": [(7, "b.h")]}, report)
-    check_equal(list(report.found.values()),
-                [["runtime/c.h:7: circles: b.h -> c.h -> b.h"]], "a circle, once")
+    circle = {"a.h": ["", "", "b.h", "d.h"], "b.h": ["c.h"], "d.h": ["c.h"], "c.h": ["", "b.h"]}
+    texts = {name: "".join(f'#include "{used}"\n' if used else "\n" for used in lines)
+             for name, lines in circle.items()}
+    check_equal(list(tool.check_circles(texts)),
+                ["runtime/c.h:2: circles: b.h -> c.h -> b.h"], "a circle, once")
+
+
+def test_rooms_call_what_is_below(_work):
+    """A call needs no include where all MPI functions are declared in one header."""
+    tool = _tool("tidy_headers")
+    texts = {"mpi/world/a.cpp": "int Init(int* argc) {\n", "mpi/gate/b.cpp": "  lower().Init(0);\n"}
+    check_equal(list(tool.check_floors(texts)), [], "the lower half's")
+    texts["mpi/gate/b.cpp"] = "  return core::Init(nullptr);\n"
+    check_equal(list(tool.check_floors(texts)),
+                ["runtime/mpi/gate/b.cpp:1: floors: gate may not call Init of world"], "from below")
+    texts = {"mpi/gate/a.h": "int f();\nstruct S {};\n",
+             "mpi/p2p/b.cpp": '#include "mpi/gate/a.h"\n'}
+    check_equal(list(tool.check_unused(texts)),
+                ["runtime/mpi/p2p/b.cpp:1: unused: it names nothing of mpi/gate/a.h"], "unused")
+    texts["mpi/p2p/b.cpp"] += "S s;\n"
+    check_equal(list(tool.check_unused(texts)), [], "used")
 
 
 def test_headers_compile_alone(work):
     tool = _tool("tidy_headers")
-    alone, needy = work / "alone.h", work / "needy.h"
+    alone, dependent = work / "alone.h", work / "dependent.h"
     alone.write_text('#pragma once\n#include "base/types.h"\n'
                      "inline fermata::u32 f() { return 1; }\n")
-    needy.write_text("#pragma once\ninline fermata::u32 f() { return 1; }\n")
+    dependent.write_text("#pragma once\ninline fermata::u32 f() { return 1; }\n")
     check_equal(tool.compile_alone(str(alone)), [], "one that has what it needs")
-    check_equal(len(tool.compile_alone(str(needy))), 1, "one that needs another before it")
+    check_equal(len(tool.compile_alone(str(dependent))), 1, "one that needs another before it")
 
 
 def test_numbers_are_the_kernels(_work):

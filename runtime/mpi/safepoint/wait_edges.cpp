@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/wait_edges.h"
 
 #include "base/hash.h"
 #include "frontend/callbacks.h"
@@ -36,11 +36,11 @@ u64 digest_of(const void* words, u64 bytes) {
   return digest ? digest : 1;
 }
 
-/// `needs` is room for two of every rank.
-void note_wait(const Awaited& awaited, u64 now, Count* needs) {
+/// `edges` is room for two to every rank.
+void note_wait(const Awaited& awaited, u64 now, Count* edges) {
   ThreadWait* const wait = own_wait();
   mark_awaited(awaited, wait->wanted);
-  const u64 digest = digest_of(needs, list_needs(wait->wanted, needs) * sizeof(Count));
+  const u64 digest = digest_of(edges, list_edges(wait->wanted, edges) * sizeof(Count));
   const u32 epoch = state().safepoint.park.epoch;
   if (wait->epoch == epoch && wait->digest == digest) return;
   wait->epoch = epoch;
@@ -48,22 +48,22 @@ void note_wait(const Awaited& awaited, u64 now, Count* needs) {
   wait->since_ns = now;
 }
 
-/// What all threads wait for, each since a moment at least. Fills `needs`, returns their number.
+/// What all threads wait for, each since a moment at least. Fills `edges`, returns their number.
 /// *is_open: true if a thread has begun to wait only now.
-u64 settled_needs(u64 now, Count* needs, bool* is_open) {
+u64 settled_edges(u64 now, Count* edges, bool* is_open) {
   const Core& core = state();
   const Wanted all = new_wanted();
   mark_nothing(all);
   for (const ThreadWait* wait = core.safepoint.waits; wait; wait = wait->next) {
     if (wait->epoch != core.safepoint.park.epoch || wait->digest == 0) continue;
-    const bool is_settled = now - wait->since_ns >= kBeforeNeedNs;
+    const bool is_settled = now - wait->since_ns >= kBeforeReportNs;
     if (!is_settled) *is_open = true;
     for (i32 rank = 0; rank < core.world.size && is_settled; rank++) {
       all.senders[rank] |= wait->wanted.senders[rank];
       all.receivers[rank] |= wait->wanted.receivers[rank];
     }
   }
-  const u64 found = list_needs(all, needs);
+  const u64 found = list_edges(all, edges);
   arena_free(all.senders);
   arena_free(all.receivers);
   return found;
@@ -81,15 +81,15 @@ void mark_awaited(const Awaited& awaited, const Wanted& wanted) {
   });
 }
 
-u64 list_needs(const Wanted& wanted, Count* needs) {
+u64 list_edges(const Wanted& wanted, Count* edges) {
   u64 found = 0;
   const Core& core = state();
   const NeedKind of_send = crossing().synchronous ? NeedKind::kReceipt : NeedKind::kRoom;
   for (i32 rank = 0; rank < core.world.size; rank++) {
     if (wanted.senders[rank])
-      needs[found++] = Count{need_key(NeedKind::kMessage, u32(rank)), core.p2p.received[rank] + 1};
+      edges[found++] = Count{edge_key(NeedKind::kMessage, u32(rank)), core.p2p.received[rank] + 1};
     if (wanted.receivers[rank])
-      needs[found++] = Count{need_key(of_send, u32(rank)), core.p2p.sent[rank]};
+      edges[found++] = Count{edge_key(of_send, u32(rank)), core.p2p.sent[rank]};
   }
   return found;
 }
@@ -121,19 +121,19 @@ ThreadWait* own_wait() {
   return wait;
 }
 
-void tell_needs(const Awaited& awaited) {
+void report_edges(const Awaited& awaited) {
   ParkState& park = state().safepoint.park;
-  // The report: the cause, and two needs of every rank.
+  // The report: the cause, and two edges of every rank.
   u64* const payload = arena_array<u64>(1 + 4 * u64(state().world.size));
-  Count* const needs = reinterpret_cast<Count*>(payload + 1);
+  Count* const edges = reinterpret_cast<Count*>(payload + 1);
   const u64 now = sys::now_ns();
   if (crossing().sending_told) {  // in our stead; that send has ended
     crossing().sending_told = 0;
     park.told = kToldByAgent;
   }
-  note_wait(awaited, now, needs);
+  note_wait(awaited, now, edges);
   bool is_open = false;
-  const u64 count = settled_needs(now, needs, &is_open);
+  const u64 count = settled_edges(now, edges, &is_open);
   const u64 bytes = sizeof(Cause) + count * sizeof(Count);
   payload[0] = u64(cause_of_running());
   const u64 digest = count ? digest_of(payload, bytes) : 0;
@@ -144,7 +144,7 @@ void tell_needs(const Awaited& awaited) {
   arena_free(payload);
 }
 
-void forget_needs() {
+void forget_edges() {
   state().safepoint.park.told = 0;
   for (ThreadWait* wait = state().safepoint.waits; wait; wait = wait->next) wait->epoch = 0;
 }

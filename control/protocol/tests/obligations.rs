@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! tests/fixtures/duties.txt: what the rank's machine decides, in many small situations. The
-//! runtime's own text of these rules is held against the same table (tests/unit/duties.cpp).
+//! tests/fixtures/obligations.txt: what the rank's machine decides, in many small situations. The
+//! runtime's own text of these rules is held against the same table (tests/unit/obligations.cpp).
 //!
 //! A line is a situation: clock and target of group 1, of group 2; what rank 1 waits for and how
 //! many (`none` for nothing, `unordered` without a directive); the messages sent to rank 1, those
@@ -21,7 +21,7 @@ use fermata_protocol::{
 };
 use std::fmt::Write;
 
-const TABLE: &str = include_str!("../../../tests/fixtures/duties.txt");
+const TABLE: &str = include_str!("../../../tests/fixtures/obligations.txt");
 
 #[derive(Clone, Copy)]
 struct Counts {
@@ -131,8 +131,8 @@ fn table() -> String {
                     decisions(machine, &counts)
                 );
             };
-            for (word, count, needs) in &directive {
-                line(word, *count, &machine([a, b], [a_target, b_target], Some(needs)));
+            for (word, count, obligations) in &directive {
+                line(word, *count, &machine([a, b], [a_target, b_target], Some(obligations)));
             }
             if a_target == 0 {
                 line("unordered", 0, &machine([a, b], [0, b_target], None));
@@ -145,5 +145,5 @@ fn table() -> String {
 #[test]
 fn the_table_is_what_the_machine_decides() {
     let found = table();
-    assert!(found == TABLE, "tests/fixtures/duties.txt should be:\n{found}");
+    assert!(found == TABLE, "tests/fixtures/obligations.txt should be:\n{found}");
 }

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a rank may park and what it says that it waits for: the runtime's text of the rules against
-// the table of what the checked machine decides (control/protocol/tests/duties.rs).
+// the table of what the checked machine decides (control/protocol/tests/obligations.rs).
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
 #include "mpi/gate/clock.h"
 #include "mpi/p2p/unexpected.h"
-#include "mpi/safepoint/needs.h"
+#include "mpi/safepoint/wait_edges.h"
 #include "mpi/safepoint/obligations.h"
 #include "mpi/safepoint/progress.h"
 #include "mpi/safepoint/stopping.h"
 #include "unit/front.h"
 
-// As control/protocol/tests/duties.rs says.
+// As control/protocol/tests/obligations.rs says.
 struct Situation {
   u64 seq[2], target[2];
   char kind[16];
-  u64 needed, sent, arrived, kept, held;
+  u64 wanted, sent, arrived, kept, held;
 };
 struct Decisions {
   u32 computing;
   u64 receiving;
   u32 ending;
-  char sending[16], synchronous[16], door[16];
+  char sending[16], synchronous[16], entry[16];
   u32 room, own;
 };
 
@@ -50,7 +50,7 @@ static void hold(int) {
   crossing().pending = 0;
 }
 
-// A rank at the door looks at the network while it hesitates: there is nothing.
+// A rank that hesitates at the entry of a collective call looks at the network: there is nothing.
 static int probe_nothing(int, int, RealComm, int* flag, CanonStatus*) {
   *flag = 0;
   return 0;
@@ -75,7 +75,7 @@ static void start() {
   signal(kSignalQuiesce, hold);
 }
 
-static bool needs_of_kind(const Situation& s, const char* kind) { return !strcmp(s.kind, kind); }
+static bool waits_by(const Situation& s, const char* kind) { return !strcmp(s.kind, kind); }
 
 static void enter(const Situation& s, u64 version) {
   Core& core = state();
@@ -85,12 +85,12 @@ static void enter(const Situation& s, u64 version) {
     clocks()[i] = ClockEntry{i + 1, s.seq[i]};
     mailbox().targets[i] = Count{i + 1, s.target[i]};
   }
-  const NeedKind kind = needs_of_kind(s, "receipt") ? NeedKind::kReceipt
-                        : needs_of_kind(s, "room")  ? NeedKind::kRoom
+  const NeedKind kind = waits_by(s, "receipt") ? NeedKind::kReceipt
+                        : waits_by(s, "room")  ? NeedKind::kRoom
                                                     : NeedKind::kMessage;
-  mailbox().needs[0] = Count{need_key(kind, 1), s.needed};
-  crossing().needs_count = s.needed != 0;
-  crossing().targets_version = needs_of_kind(s, "unordered") ? 0 : version;
+  mailbox().needs[0] = Count{edge_key(kind, 1), s.wanted};
+  crossing().needs_count = s.wanted != 0;
+  crossing().targets_version = waits_by(s, "unordered") ? 0 : version;
   crossing().pending = kEpoch;
   core.safepoint.park = ParkState{};
   core.safepoint.park.epoch = kEpoch;
@@ -110,36 +110,36 @@ static void enter(const Situation& s, u64 version) {
   }
 }
 
-// What a rank that waits for this request needs of rank 1, in the words of the table.
-static void word_of_need(RequestSlot* slot, RequestKind kind, bool synchronous, char* word) {
+// The edge of a rank that waits for this request to rank 1, in the words of the table.
+static void word_of_edge(RequestSlot* slot, RequestKind kind, bool synchronous, char* word) {
   Request* const request = request_of(slot);
   request_start(request, kind, RequestState::kActive);
   request->peer = request->receiver = 1;
   crossing().synchronous = synchronous;
-  Count needs[4];
+  Count edges[4];
   const Wanted wanted = new_wanted();
   mark_awaited({&slot, 1}, wanted);
-  const u64 found = list_needs(wanted, needs);
+  const u64 found = list_edges(wanted, edges);
   arena_free(wanted.senders);
   arena_free(wanted.receivers);
   crossing().synchronous = 0;
-  EXPECT(found == 1 && rank_of_need(needs[0]) == 1);
-  const NeedKind need = kind_of_need(needs[0]);
+  EXPECT(found == 1 && peer_of_edge(edges[0]) == 1);
+  const NeedKind edge = kind_of_edge(edges[0]);
   snprintf(word, 16, "%s%lu",
-           need == NeedKind::kReceipt ? "receipt" : need == NeedKind::kRoom ? "room" : "",
-           needs[0].value);
+           edge == NeedKind::kReceipt ? "receipt" : edge == NeedKind::kRoom ? "room" : "",
+           edges[0].value);
 }
 
-static bool has_duty_when(bool ending) {
+static bool has_obligation_when(bool ending) {
   state().world.ending = ending;
-  const bool has = has_known_duty();
+  const bool has = has_known_obligation();
   EXPECT(may_park() == !has);
   state().world.ending = false;
   return has;
 }
 
 // The rank counts a call on the first clock while the checkpoint is pending.
-static void word_of_door(const Situation& s, char* word) {
+static void word_of_entry(const Situation& s, char* word) {
   const u32 before = times_held;
   raised_group = 0;
   calls.report = note_raise;
@@ -159,7 +159,7 @@ static void word_of_door(const Situation& s, char* word) {
 }
 
 static void test_table() {
-  FILE* const table = fopen("tests/fixtures/duties.txt", "r");
+  FILE* const table = fopen("tests/fixtures/obligations.txt", "r");
   EXPECT(table);
   CommSlot comm{};
   comm.object = &world;
@@ -171,26 +171,26 @@ static void test_table() {
   for (;; lines++) {
     const int read = fscanf(
         table, "%lu %lu %lu %lu %15s %lu %lu %lu %lu %lu %u %lu %u %15s %15s %15s %u %u", &s.seq[0],
-        &s.target[0], &s.seq[1], &s.target[1], s.kind, &s.needed, &s.sent, &s.arrived, &s.kept,
-        &s.held, &d.computing, &d.receiving, &d.ending, d.sending, d.synchronous, d.door, &d.room,
+        &s.target[0], &s.seq[1], &s.target[1], s.kind, &s.wanted, &s.sent, &s.arrived, &s.kept,
+        &s.held, &d.computing, &d.receiving, &d.ending, d.sending, d.synchronous, d.entry, &d.room,
         &d.own);
     if (read == EOF) break;
     EXPECT(read == 18);
     enter(s, lines + 1);
     char word[16];
-    EXPECT(has_duty_when(false) == (d.computing != 0));
-    EXPECT(has_duty_when(true) == (d.ending != 0));
+    EXPECT(has_obligation_when(false) == (d.computing != 0));
+    EXPECT(has_obligation_when(true) == (d.ending != 0));
     if (d.computing) EXPECT((cause_of_running() == Cause::kOwn) == (d.own != 0));
-    word_of_need(slot, RequestKind::kRecv, false, word);
+    word_of_edge(slot, RequestKind::kRecv, false, word);
     EXPECT(d.receiving == (d.computing ? strtoul(word, nullptr, 10) : 0));
-    word_of_need(slot, RequestKind::kSend, false, word);
+    word_of_edge(slot, RequestKind::kSend, false, word);
     EXPECT(strcmp(word, d.sending) == 0);
-    word_of_need(slot, RequestKind::kSend, true, word);
+    word_of_edge(slot, RequestKind::kSend, true, word);
     EXPECT(strcmp(word, d.synchronous) == 0);
     EXPECT(takes_from(1, TakeIn::kAsked) == (d.room != 0));
     request_start(request_of(slot), RequestKind::kSend, RequestState::kDone);
-    word_of_door(s, word);
-    EXPECT(strcmp(word, d.door) == 0);
+    word_of_entry(s, word);
+    EXPECT(strcmp(word, d.entry) == 0);
   }
   EXPECT(lines == 1848);
   fclose(table);
@@ -200,33 +200,33 @@ static void test_table() {
   state().comms.live = nullptr;
 }
 
-static bool has_duty_by(NeedKind kind, u64 count, u64 version) {
-  mailbox().needs[0] = Count{need_key(kind, 1), count};
+static bool has_obligation_by(NeedKind kind, u64 count, u64 version) {
+  mailbox().needs[0] = Count{edge_key(kind, 1), count};
   crossing().needs_count = 1;
   crossing().targets_count = 0;
   crossing().targets_version = version;
   EXPECT(refresh_targets() == version);
-  return has_duty();
+  return has_obligation();
 }
 
 // Who is asked for a receipt runs on until it has matched so many messages, kept ones left out; who
-// is asked for room takes in so many, and has no duty.
+// is asked for room takes in so many, and has no obligation.
 static void test_receipts_and_room() {
   u64 version = 10'000;
   state().comms.live = &world;
   state().world.ending = false;
   state().p2p.received[1] = 3;
-  EXPECT(!has_duty_by(NeedKind::kReceipt, 3, ++version));
-  EXPECT(has_duty_by(NeedKind::kReceipt, 4, ++version));
+  EXPECT(!has_obligation_by(NeedKind::kReceipt, 3, ++version));
+  EXPECT(has_obligation_by(NeedKind::kReceipt, 4, ++version));
   UnexpectedMessage kept{};
   kept.comm = &world;
   kept.source = 1;
   kept.counted = true;
   unexpected_append(&kept);
-  EXPECT(has_duty_by(NeedKind::kReceipt, 3, ++version));
-  EXPECT(!has_duty_by(NeedKind::kReceipt, 2, ++version));
+  EXPECT(has_obligation_by(NeedKind::kReceipt, 3, ++version));
+  EXPECT(!has_obligation_by(NeedKind::kReceipt, 2, ++version));
   EXPECT(!takes_from(1, TakeIn::kAsked));
-  EXPECT(!has_duty_by(NeedKind::kRoom, 4, ++version));
+  EXPECT(!has_obligation_by(NeedKind::kRoom, 4, ++version));
   EXPECT(takes_from(1, TakeIn::kAsked) && !takes_from(0, TakeIn::kAsked));
   state().p2p.received[1] = 4;
   EXPECT(!takes_from(1, TakeIn::kAsked));
@@ -272,47 +272,47 @@ static int count_report(Report kind, u32 epoch, const void* payload, u64 bytes) 
   return 0;
 }
 
-// A need is told once, after a moment in which nothing has moved; that it is over, or that its rank
-// has another cause, at once. It is one of the checkpoint that the rank takes part in, though the
-// next is pending already.
+// An edge is reported once, after a moment in which nothing has moved; that it is over, or that its
+// rank has another cause, at once. It is one of the checkpoint that the rank takes part in, though
+// the next is pending already.
 static void test_telling() {
   calls.report = count_report;
   state().safepoint.park = ParkState{};
   state().safepoint.park.epoch = kEpoch;
   crossing().pending = 8;
-  tell_needs({nullptr, 0, &world, 1});
+  report_edges({nullptr, 0, &world, 1});
   EXPECT(reports == 0);
-  own_wait()->since_ns -= kBeforeNeedNs;
-  tell_needs({nullptr, 0, &world, 1});
-  tell_needs({nullptr, 0, &world, 1});
+  own_wait()->since_ns -= kBeforeReportNs;
+  report_edges({nullptr, 0, &world, 1});
+  report_edges({nullptr, 0, &world, 1});
   EXPECT(reports == 1 && reported_bytes == sizeof(Cause) + sizeof(Count));
   state().p2p.received[1]++;  // with another tag: not what it waits for
-  tell_needs({nullptr, 0, &world, 1});
+  report_edges({nullptr, 0, &world, 1});
   EXPECT(reports == 1);
-  own_wait()->since_ns -= kBeforeNeedNs;
-  tell_needs({nullptr, 0, &world, 1});
+  own_wait()->since_ns -= kBeforeReportNs;
+  report_edges({nullptr, 0, &world, 1});
   EXPECT(reports == 2 && reported_cause == Cause::kOthers);
   state().safepoint.park.held_told = true;
   state().safepoint.sections = 1;
-  tell_needs({nullptr, 0, &world, 1});
+  report_edges({nullptr, 0, &world, 1});
   EXPECT(reports == 3 && reported_cause == Cause::kOwn);
   state().safepoint.sections = 0;
-  tell_needs({});
+  report_edges({});
   EXPECT(reports == 4 && reported_bytes == sizeof(Cause));
-  tell_needs({});
+  report_edges({});
   EXPECT(reports == 4);
   crossing().pending = 0;
 }
 
 static pthread_barrier_t turn;
 static void* wait_for_rank_2(void*) {
-  tell_needs({nullptr, 0, &world, 2});
+  report_edges({nullptr, 0, &world, 2});
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
-  tell_needs({nullptr, 0, &world, 2});
+  report_edges({nullptr, 0, &world, 2});
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
-  tell_needs({});
+  report_edges({});
   return nullptr;
 }
 
@@ -326,16 +326,16 @@ static void test_two_threads_tell_together() {
   pthread_barrier_init(&turn, nullptr, 2);
   EXPECT(pthread_create(&other, nullptr, wait_for_rank_2, nullptr) == 0);
   pthread_barrier_wait(&turn);
-  tell_needs({nullptr, 0, &world, 1});
+  report_edges({nullptr, 0, &world, 1});
   for (ThreadWait* wait = state().safepoint.waits; wait; wait = wait->next)
-    wait->since_ns -= kBeforeNeedNs;
+    wait->since_ns -= kBeforeReportNs;
   pthread_barrier_wait(&turn);
   pthread_barrier_wait(&turn);
   EXPECT(reported_bytes == sizeof(Cause) + 2 * sizeof(Count));
   pthread_barrier_wait(&turn);
   pthread_join(other, nullptr);
   EXPECT(reported_bytes == sizeof(Cause) + sizeof(Count));
-  tell_needs({});
+  report_edges({});
   EXPECT(reported_bytes == sizeof(Cause));
 }
 
