@@ -8,8 +8,8 @@
 // Types are counted: an application may free a type while a parent, a pending receive or a handle
 // from MPI_Type_get_contents still needs it. The real type is freed with the last reference.
 //
-// Invariant: Slot::type_size of a datatype is its size in bytes. Not checked: types that an MPI need
-//            not have, Fortran's for one, have the size that it gives them.
+// Invariant: Slot::type_size of a datatype is its size in bytes. Not checked: types that an MPI
+//            need not have, Fortran's for one, have the size that it gives them.
 // Invariant: a child is alive as long as any parent is, so a rebuild can always go children first.
 //            Not checked: a program that frees one twice would be blamed on us.
 #pragma once
