@@ -6,7 +6,7 @@ use crate::input::Input;
 use crate::options::Options;
 use fermata_job::{CommitPlan, DiskError, Event};
 use fermata_storage::{
-    JobDir, Level, Local, image_name, prepare, prepare_program, program_files, prune,
+    JobDir, JobDirectory, Level, image_name, prepare, prepare_program, program_files, prune,
     remove_leftovers,
 };
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
@@ -73,7 +73,7 @@ fn work(options: &Options, tasks: &Receiver<Task>, done: &Sender<Input>) {
     if done.send(Input::Done(Event::Pruned(Vec::new()))).is_err() {
         return;
     }
-    let level = Local::new(options.job.clone(), options.key);
+    let level = JobDirectory::new(options.job.clone(), options.key);
     for task in tasks {
         let answer = match task {
             Task::Prepare(epoch) => {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A level is a place that keeps snapshots of a job. The coordinator puts a checkpoint into one, or
-//! into several of which each outlives more than the one before; ranks know of none, they write
-//! images where they are told to.
+//! A level is a place that keeps snapshots of a job. The coordinator puts a checkpoint into
+//! one; ranks know of none, they write images where they are told to.
 //!
 //! Invariant: what a level lists is complete. It gets there by one step, and leaves by one.
 

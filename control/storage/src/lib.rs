@@ -45,7 +45,7 @@ pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use key::{NoKey, UserKey, existing_key, user_key};
 pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image};
 pub use level::{Durable, Level};
-pub use levels::Local;
+pub use levels::JobDirectory;
 pub use own::{
     SealProblem, Whose, create as create_own, make_own, open as open_file,
     open_directory as open_own_directory, open_to_change,

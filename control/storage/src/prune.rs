@@ -6,7 +6,7 @@
 use crate::job::JobDir;
 use crate::layout::SnapshotInfo;
 use crate::level::Level;
-use crate::levels::Local;
+use crate::levels::JobDirectory;
 use crate::snapshot::is_whole;
 use fermata_faults::{Fault, fault};
 use std::fs;
@@ -14,7 +14,7 @@ use std::fs;
 /// Removes the snapshots that are older than the newest `keep` whole ones, but not `spared`, and
 /// returns the removed ones. `keep` is at least one.
 pub fn prune(job: &JobDir, keep: u32, spared: Option<u32>) -> Vec<SnapshotInfo> {
-    let level = Local::new(job.clone(), None); // nothing is sealed here
+    let level = JobDirectory::new(job.clone(), None); // nothing is sealed here
     let mut list = level.list();
     fault(Fault::CommitPrune);
     if let Some(newest) = list.last() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The levels that there are.
 
-mod local;
+mod job_directory;
 
-pub use local::Local;
+pub use job_directory::JobDirectory;

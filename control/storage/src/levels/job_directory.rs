@@ -14,13 +14,13 @@ use std::path::PathBuf;
 
 /// Snapshots in the directory of a job.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct JobDirectory {
     job: JobDir,
     /// What they are sealed with, if there is a key.
     key: Option<Key>,
 }
 
-impl Local {
+impl JobDirectory {
     /// Of this job.
     #[must_use]
     pub fn new(job: JobDir, key: Option<Key>) -> Self {
@@ -28,7 +28,7 @@ impl Local {
     }
 }
 
-impl Level for Local {
+impl Level for JobDirectory {
     fn put(&self, manifest: &Manifest) -> Result<PathBuf, StorageError> {
         commit(&self.job, manifest, self.key.as_ref())
     }
@@ -70,7 +70,7 @@ mod tests {
     fn what_is_put_is_listed_until_it_is_dropped() {
         let scratch = Scratch::new();
         let manifest = scratch.fill(3);
-        let level = Local::new(scratch.job(), None);
+        let level = JobDirectory::new(scratch.job(), None);
         assert_eq!(level.list().len(), 0);
         assert!(level.get(3).is_err());
         let path = level.put(&manifest).unwrap();
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_number_that_is_not_there_is_named() {
         let scratch = Scratch::new();
-        let why = Local::new(scratch.job(), None).get(7).unwrap_err().to_string();
+        let why = JobDirectory::new(scratch.job(), None).get(7).unwrap_err().to_string();
         assert!(why.ends_with("snapshots/7: there is no such snapshot"), "{why}");
     }
 }
