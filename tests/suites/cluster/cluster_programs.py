@@ -63,6 +63,26 @@ def _several(first, second):
     return test
 
 
+def _late_member(first, second, steps):
+    @timeout(300)
+    def test(work):
+        """Members wait for what a late one is to tell them by messages; when all are on one host it
+        rings bells instead (docs/decisions/0064)."""
+        program = mpis.program(first, "mpi/win_late")
+        with Cluster(work, 2) as cluster:
+            command = [program, "--steps", steps, "--hold-file", work / "job.hold"]
+            job = Job(cluster, first, program=command)
+            job.start(first, 2)
+            job.wait_for_step(steps)
+            job.stop()
+            _check_hosts(cluster, job, 2)
+            job.restart(second, 1)
+            checksum = job.checksum()
+        native = mpis.native(first, [program, "--steps", steps], 4, work).expect_success("win_late")
+        check_equal(checksum, mpis.checksum(native.out), "checksum")
+    return test
+
+
 def _variables(mpi):
     @timeout(200)
     def test(work):
@@ -132,6 +152,8 @@ def generate():
                 tests[f"test_{name}_{count}_hosts_{first}_then_{second}"] = (
                     test if sample else slow(test))
         tests[f"test_several_programs_{first}_then_{second}"] = _several(first, second)
+        for what, steps in (("to_post_a_window", 3), ("to_begin_an_epoch", 4)):
+            tests[f"test_late_{what}_{first}_then_{second}"] = _late_member(first, second, steps)
         tests[f"test_variables_{first}"] = _variables(first)
         tests[f"test_lammps_{first}_then_{second}"] = slow(_lammps(first, second))
         tests[f"test_netpipe_{first}_then_{second}"] = slow(_netpipe(first, second))
