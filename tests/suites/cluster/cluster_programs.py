@@ -83,6 +83,32 @@ def _late_member(first, second, steps):
     return test
 
 
+@timeout(200)
+def test_files_of_one_path_are_written_back_on_their_own_hosts(work):
+    """Each host has its own file of one path, and rank 0 is not on the host of the command, which
+    writes its host's file back: not with what rank 0 had in its own. (Under MPICH: Open MPI puts
+    rank 0 on the host of the command.)"""
+    with Cluster(work, 2) as cluster:
+        for host in cluster.hosts:
+            cluster.run(host, "mkdir /tmp/of; cd /tmp/of; ln -s log log.0; ln -s log log.1"
+                        ).expect_success("links")
+        command = [mpis.program("mpich", "resources/files_append"), "--dir", "/tmp/of", "--steps",
+                   STEPS, "--step-ms", STEP_MS, "--hold-file", work / "job.hold"]
+        job = Job(cluster, "mpich", ranks=2, program=command)
+        job.start("mpich", 1, "--host", "node1,node0", "--remote-shell", str(cluster.rsh),
+                  "--files", "save")
+        job.wait_for_step(6)
+        job.stop()
+        check_equal(hosts_of_ranks(fermata.newest_snapshot(job)), ["node1", "node0"],
+                    "hosts of ranks")
+        with open(cluster.tmp("node0") / "of/log", "r+b") as log:
+            log.write(b"RANK")
+        job.restart("mpich", None)
+        job.finish("PASS ")  # each rank has found its own lines
+        check_equal(job.running.err.count("/tmp/of/log: has the contents of the checkpoint again"),
+                    1, "messages")
+
+
 def _variables(mpi):
     @timeout(200)
     def test(work):
