@@ -60,7 +60,9 @@ class Job:
         self._launch(f"{FERMATA} " + shlex.join(words), mpi)
 
     def restart(self, mpi, hosts, *more):
-        words = ["restart", "job", "--mpi", mpi, *(self._place(hosts) or ["--here"]), *more]
+        """hosts: None for those of before."""
+        place = [] if hosts is None else self._place(hosts) or ["--here"]
+        words = ["restart", "job", "--mpi", mpi, *place, *more]
         self._launch(f"{FERMATA} " + " ".join(words), mpi)
 
     def exec(self, mpi, hosts, *more):

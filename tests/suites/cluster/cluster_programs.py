@@ -63,6 +63,52 @@ def _several(first, second):
     return test
 
 
+def _late_member(first, second, steps):
+    @timeout(300)
+    def test(work):
+        """Members wait for what a late one is to tell them by messages; when all are on one host it
+        rings bells instead (docs/decisions/0064)."""
+        program = mpis.program(first, "mpi/win_late")
+        with Cluster(work, 2) as cluster:
+            command = [program, "--steps", steps, "--hold-file", work / "job.hold"]
+            job = Job(cluster, first, program=command)
+            job.start(first, 2)
+            job.wait_for_step(steps)
+            job.stop()
+            _check_hosts(cluster, job, 2)
+            job.restart(second, 1)
+            checksum = job.checksum()
+        native = mpis.native(first, [program, "--steps", steps], 4, work).expect_success("win_late")
+        check_equal(checksum, mpis.checksum(native.out), "checksum")
+    return test
+
+
+@timeout(200)
+def test_files_of_one_path_are_written_back_on_their_own_hosts(work):
+    """Each host has its own file of one path, and rank 0 is not on the host of the command, which
+    writes its host's file back: not with what rank 0 had in its own. (Under MPICH: Open MPI puts
+    rank 0 on the host of the command.)"""
+    with Cluster(work, 2) as cluster:
+        for host in cluster.hosts:
+            cluster.run(host, "mkdir /tmp/of; cd /tmp/of; ln -s log log.0; ln -s log log.1"
+                        ).expect_success("links")
+        command = [mpis.program("mpich", "resources/files_append"), "--dir", "/tmp/of", "--steps",
+                   STEPS, "--step-ms", STEP_MS, "--hold-file", work / "job.hold"]
+        job = Job(cluster, "mpich", ranks=2, program=command)
+        job.start("mpich", 1, "--host", "node1,node0", "--remote-shell", str(cluster.rsh),
+                  "--files", "save")
+        job.wait_for_step(6)
+        job.stop()
+        check_equal(hosts_of_ranks(fermata.newest_snapshot(job)), ["node1", "node0"],
+                    "hosts of ranks")
+        with open(cluster.tmp("node0") / "of/log", "r+b") as log:
+            log.write(b"RANK")
+        job.restart("mpich", None)
+        job.finish("PASS ")  # each rank has found its own lines
+        check_equal(job.running.err.count("/tmp/of/log: has the contents of the checkpoint again"),
+                    1, "messages")
+
+
 def _variables(mpi):
     @timeout(200)
     def test(work):
@@ -132,6 +178,8 @@ def generate():
                 tests[f"test_{name}_{count}_hosts_{first}_then_{second}"] = (
                     test if sample else slow(test))
         tests[f"test_several_programs_{first}_then_{second}"] = _several(first, second)
+        for what, steps in (("to_post_a_window", 3), ("to_begin_an_epoch", 4)):
+            tests[f"test_late_{what}_{first}_then_{second}"] = _late_member(first, second, steps)
         tests[f"test_variables_{first}"] = _variables(first)
         tests[f"test_lammps_{first}_then_{second}"] = slow(_lammps(first, second))
         tests[f"test_netpipe_{first}_then_{second}"] = slow(_netpipe(first, second))

@@ -30,11 +30,13 @@ BEYOND = {name: ["--beyond", 1]
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
 RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "win_writers": (4,), "room": (3,),
-         "latecomers": (4,)}
+         "latecomers": (4,), "win_late": (4,)}
 # In which step of the program `room` a rank waits in what.
 ROOM_IN = {"send": 5, "wait": 6, "test": 7, "detach": 8, "wait_that_is_overtaken": 4}
 # In which step of the program `latecomers` the others are in what, and who comes late.
 LATE_IN = {"a_group": 2, "an_intercommunicator_to_lead": 5, "an_intercommunicator_to_follow": 8}
+# In which step of the program `win_late` the others are in what.
+WINDOW_LATE_IN = {"to_post_a_window": 3, "to_begin_an_epoch": 4}
 
 
 # A word that gets lost, and what the ranks do when the attempt is given up for it.
@@ -261,6 +263,8 @@ def generate():
             tests[name] = slow(test) if ranks > 2 else test
         for call, steps in LATE_IN.items():
             tests[f"test_late_for_{call}_{mpi}"] = _make_held(mpi, "latecomers", steps)
+        for what, steps in WINDOW_LATE_IN.items():
+            tests[f"test_late_{what}_{mpi}"] = _make_held(mpi, "win_late", steps)
     for name in programs():
         for mpi in mpis.MPIS:
             tests[f"test_native_{name}_{mpi}"] = _make_native(mpi, name)

@@ -17,6 +17,7 @@ from support import errors, fermata, mpis, process
 from support.cases import Skipped, alone, check, check_equal, timeout
 from support.errors import FAILED
 from support.faults import WITH_THREADS, FaultyJob
+from suites.errors.errors_start import fake_mpi
 
 WRITES_LATE = "writer-described@1=sleep:500"
 
@@ -412,6 +413,35 @@ def test_memory_that_is_only_read_here_is_restored_by_who_writes_it(work):
     job = FaultyJob(work).begin("openmpi", "resources/memory_posix_read_only",
                                 env={"FERMATA_FAULT": WRITES_LATE})
     restarted_from_what_rank_1_writes_late(job, "mpich")
+
+
+@timeout(180)
+def test_a_message_taken_in_before_a_thread_posts_its_receive_reaches_it(work):
+    """The thread had looked at the messages that were kept, and lost its processor; another one,
+    which waits for the same sender while a checkpoint is pending, then kept the very message."""
+    late = work / "late"
+    late.touch()
+    library = work / "libreceives_late.so"
+    process.run(["mpicc.mpich", "-shared", "-fPIC", f'-DDIRECTORY="{work}"', "-o", library,
+                 mpis.ROOT / "tests/harness/receives_late.c"]).expect_success("mpicc")
+    job = fermata.Job(work)
+    job.fermata = fermata.installation(work) / "bin/fermata"
+    mpi = fake_mpi(work, "-Wl,--no-as-needed", library)
+    process.run([job.fermata, "mpi", "add", mpi, "--name", "own"], 120, mpis.environment(), work
+                ).expect_success("mpi add")
+    job.start("own", [mpis.program("mpich", "mpi/receives_in_threads"), "--dir", work,
+                      "--steps", 3])
+    process.wait_until((work / "stalled").exists, "a thread that is about to post its receive")
+    saving = begin_checkpoint(job)
+    log = work / "fermata" / job.name / "coordinator.log"
+    process.wait_until(lambda: "checkpoint 1 begins" in log.read_text(), "a checkpoint")
+    time.sleep(2)  # the other thread takes it in, if it can
+    (work / "goes_on").touch()
+    late.unlink()
+    saving.wait(90).expect_success("checkpoint")
+    fermata.wait_for_step(job, 3)
+    check_equal(mpis.checksum(job.finish()), mpis.expected("mpi/receives_in_threads", 2, 3),
+                "checksum")
 
 
 def free_huge_pages():
