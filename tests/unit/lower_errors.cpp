@@ -10,33 +10,35 @@
 
 static Comm world;
 static i32 members[] = {0, 1};
-static Slot world_slot;
+static CommSlot world_slot;
 static int broken;  // the error class of what does not work
 static bool finishes, is_there;
 
-static int barrier(u64) { return broken; }
-static int ibarrier(u64, u64*) { return broken; }
-static int bcast(void*, int, u64, int, u64) { return broken; }
-static int allreduce(const void*, void*, int, u64, u64, u64) { return broken; }
-static int comm_rank(u64, int* rank) { return *rank = 0, kSuccess; }
-static int comm_size(u64, int* size) { return *size = 2, kSuccess; }
-static int comm_group(u64, u64* group) { return *group = 5, kSuccess; }
-static int group_free(u64*) { return broken; }
-static int translate(u64, int count, const int* ranks, u64, int* found) {
+static int barrier(RealComm) { return broken; }
+static int ibarrier(RealComm, RealRequest*) { return broken; }
+static int bcast(void*, int, RealDatatype, int, RealComm) { return broken; }
+static int allreduce(const void*, void*, int, RealDatatype, RealOp, RealComm) { return broken; }
+static int comm_rank(RealComm, int* rank) { return *rank = 0, kSuccess; }
+static int comm_size(RealComm, int* size) { return *size = 2, kSuccess; }
+static int comm_group(RealComm, RealGroup* group) { return *group = RealGroup{5}, kSuccess; }
+static int group_free(RealGroup*) { return broken; }
+static int translate(RealGroup, int count, const int* ranks, RealGroup, int* found) {
   for (int i = 0; i < count; i++) found[i] = ranks[i];
   return kSuccess;
 }
-static int iprobe(int, int, u64, int* flag, CanonStatus* status) {
+static int iprobe(int, int, RealComm, int* flag, CanonStatus* status) {
   *flag = is_there;
   status->source = 1;
   status->tag = 3;
   status->set_bytes(8);
   return is_there ? kSuccess : broken;
 }
-static int irecv(void*, int, u64, int, int, u64, u64* request) { return *request = 88, kSuccess; }
-static int test(u64*, int* flag, CanonStatus*) { return *flag = finishes, broken; }
-static int flush_all(u64) { return broken; }
-static int position(u64, i64* at) { return *at = 7, broken; }
+static int irecv(void*, int, RealDatatype, int, int, RealComm, RealRequest* request) {
+  return *request = RealRequest{88}, kSuccess;
+}
+static int test(RealRequest*, int* flag, CanonStatus*) { return *flag = finishes, broken; }
+static int flush_all(RealWin) { return broken; }
+static int position(RealFile, i64* at) { return *at = 7, broken; }
 
 static void start() {
   static MpiCalls mpi{};
@@ -67,7 +69,7 @@ static void start() {
   world.remote_size = -1;
   world.slot = &world_slot;
   world_slot.object = &world;
-  world_slot.spare = reinterpret_cast<u64>(clock_new(kWorldId));
+  world_slot.clock = clock_new(kWorldId);
   world.id = kWorldId;
   core.comms.live = &world;
 }
@@ -95,17 +97,17 @@ static void test_members_do_not_agree_when_they_cannot_ask() {
 
 static void test_no_communicator_without_an_agreed_id() {
   const u64 before = arena().live_blocks;
-  Slot* made = nullptr;
+  CommSlot* made = nullptr;
   broken = kErrIntern;
-  EXPECT(comm_adopt(9, false, nullptr, &made) == kErrIntern && !made);
+  EXPECT(comm_adopt(RealComm{9}, false, nullptr, &made) == kErrIntern && !made);
   EXPECT(arena().live_blocks == before && state().comms.live == &world);
 }
 
 static void test_a_communicator_ends_after_its_barrier() {
-  Slot* made = nullptr;
+  CommSlot* made = nullptr;
   broken = kSuccess;
-  EXPECT(comm_adopt(9, false, nullptr, &made) == kSuccess);
-  Slot* handle = made;
+  EXPECT(comm_adopt(RealComm{9}, false, nullptr, &made) == kSuccess);
+  CommSlot* handle = made;
   broken = kErrIntern;
   EXPECT(core::Comm_free(&handle) == kErrIntern);
   EXPECT(handle == made && state().comms.live == comm_of(made) && clock_of(made)->comm_id != 0);
@@ -126,7 +128,7 @@ static void test_a_message_that_cannot_be_received() {
     EXPECT(unexpected_arrived(kept) && fails_with(kReason));
     u64 buffer = 0;
     CanonStatus status{};
-    EXPECT(unexpected_deliver(kept, &buffer, 1, 0, &status) == kErrIntern);
+    EXPECT(unexpected_deliver(kept, &buffer, 1, {}, &status) == kErrIntern);
     EXPECT(status.source == 1 && status.tag == 3 && !world.unexpected_first);
   }
 }
@@ -143,8 +145,8 @@ static void test_messages_that_cannot_be_looked_for() {
 static void test_a_window_that_cannot_be_brought_to_rest() {
   Window window{};
   window.comm = &world_slot;
-  Slot* const slot = slot_new(kWin, &window);
-  slot->spare = world_slot.spare;
+  WinSlot* const slot = slot_new<kWin>(&window);
+  slot->clock = world_slot.clock;
   broken = kErrIntern;
   drain_step();
   EXPECT(!state().safepoint.park.sent_reported);
@@ -155,8 +157,8 @@ static void test_a_window_that_cannot_be_brought_to_rest() {
 static void test_a_file_whose_position_is_unknown() {
   File file{};
   file.comm = &world_slot;
-  Slot* const slot = slot_new(kFile, &file);
-  slot->spare = world_slot.spare;
+  FileSlot* const slot = slot_new<kFile>(&file);
+  slot->clock = world_slot.clock;
   broken = kErrIntern;
   drain_step();
   EXPECT(fails_with("the MPI library does not tell where a file stands"));

@@ -15,8 +15,8 @@
 //!   Ours; without it the published rule can wait for ever
 //!   (`docs/decisions/0038-needs-for-point-to-point.md`).
 //!
-//! Both halves are pure: no I/O, no clock, no threads. The coordinator runs its half; the ranks have
-//! theirs in C++ (`runtime/mpi/safepoint`), which a table of situations holds to this one
+//! Both halves are pure: no I/O, no clock, no threads. The coordinator runs its half; the ranks
+//! have theirs in C++ (`runtime/mpi/safepoint`), which a table of situations holds to this one
 //! (`docs/evidence/protocol.md`). The rank's half neither allocates nor panics on what others send.
 //! `fermata-model` checks the two together, over all small programs; `docs/evidence/protocol.md`
 //! has the bounds and the counts.

@@ -161,7 +161,7 @@ inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bo
 [[gnu::noinline]] inline int finish_batch(Batch& batch, RequestList list, StatusList statuses,
                                           bool pending) {
   int result = kSuccess;
-  for (Backoff backoff; batch.count() != 0; between_polls(backoff)) {
+  for (Backoff backoff; batch.count() != 0;) {
     int done = 0, error = kSuccess;
     const bool has_statuses =
         statuses.is_wanted() || batch.wants_statuses() || core_is_shared();  // as poll_request_by
@@ -176,6 +176,7 @@ inline int collect_again(Batch& batch, RequestList list, StatusList statuses, bo
       return result;
     }
     safe_point({.count = batch.count(), .list = &list, .at = batch.places()});
+    between_polls(backoff);  // opens the core lock: another thread may end some of the batch
     if (collect_again(batch, list, statuses, &pending)) result = kErrInStatus;
   }
   return result;
