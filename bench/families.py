@@ -163,10 +163,10 @@ def saved_rounds(files, mpi):
 def add_options(parser):
     parser.add_argument("--families", action="store_true", help="the table of families instead")
     parser.add_argument("--only", help="of the families: rows that hold this word")
-    parser.add_argument("--before", help="of the families: another build's fermata to compare with")
+    parser.add_argument("--before", help="another build's fermata to compare with")
     parser.add_argument("--with", dest="saved", action="append", default=[], metavar="JSON",
                         help="of the families: count the rounds of an earlier run as well")
-    parser.add_argument("--output", help="of the families: also write this Markdown page")
+    parser.add_argument("--output", help="of families, instructions: also write this Markdown page")
 
 
 def main(arguments, work):

@@ -4,8 +4,9 @@
 
 The two programs share only spec/image.toml (what an image file looks like), spec/protocol.toml
 (what agents, coordinator and commands say to each other), spec/faults.toml (where a fault can be
-made to happen) and spec/crossing.toml (gen/crossing.py). Writing both sides by hand would let them
-drift apart silently, so both are generated, committed, and proved fresh by `--check`.
+made to happen), spec/crossing.toml (gen/crossing.py) and spec/rank.toml (gen/rank.py: exit codes,
+file names, kinds of need). Writing both sides by hand would let them drift apart silently, so both
+are generated, committed, and proved fresh by `--check`.
 
 Invariant: structures have no hidden padding. Every field lies at a multiple of its own alignment
 and every size is a multiple of the structure's alignment, so the C++ struct *is* the file format

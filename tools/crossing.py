@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 DESCRIPTIONS = ROOT / "spec/crossing"
 HALVES = ROOT / "runtime/halves"
 LAYOUT, CROSSING, CALLS = "layout.h", "crossing.h", "mpi_calls.gen.h"
+RANK = "../base/rank.gen.h"  # enumerations, from spec/rank.toml
 HINT = "spec/crossing.toml says what to do"
 # Each of these is reached by an address of its own and may grow at its end. The size of any other
 # decides where the next element of an array lies, or the next member of a structure.
@@ -74,15 +75,16 @@ def hold_frame():
 
 def present():
     """The crossing of these sources: (title, lines) by parts, and the calls of MPI one by one."""
-    layout, crossing, calls = (plain((HALVES / name).read_text())
-                               for name in (LAYOUT, CROSSING, CALLS))
+    layout, crossing, calls, rank = (plain((HALVES / name).read_text())
+                                     for name in (LAYOUT, CROSSING, CALLS, RANK))
     image = tomllib.loads((ROOT / "spec/image.toml").read_text())
     of_calls = dict(structures(calls))
     read = f"{image['oldest']} to {image['version']}"
     parts = {"image": [read], "constants": constants(layout) + constants(crossing),
-             **dict(enumerations(crossing)), **dict(structures(crossing)),
+             **dict(enumerations(rank + crossing)), **dict(structures(crossing)),
              "struct CanonStatus": of_calls["struct CanonStatus"], "hold": hold_frame()}
-    return parts, of_calls["struct MpiCalls"]
+    # Whatever its kind, a real handle is one word.
+    return parts, [re.sub(r"\bReal[A-Z]\w+", "u64", call) for call in of_calls["struct MpiCalls"]]
 
 
 def text_of(number, parts, calls):
@@ -104,7 +106,7 @@ def parse(text):
     return parts
 
 
-def goes_on(title, old, new):
+def extends(title, old, new):
     """Whether a structure is an older one, with more at its end if it may grow; what was reserved
     may have got a meaning."""
     def same(one, other):
@@ -131,7 +133,7 @@ def differences(old, parts, calls):
         elif title == "hold":
             if lines != parts[title]:
                 yield title
-        elif not goes_on(title, lines, parts[title]):
+        elif not extends(title, lines, parts[title]):
             yield title
 
 

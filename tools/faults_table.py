@@ -21,8 +21,8 @@ HEAD = """\
 # Faults
 
 What each fault at each point of `spec/faults.toml` leaves. A job of two ranks had one good
-snapshot, went on under the other MPI and met the fault in its next checkpoint (in a restart for the
-points of a restart). The suite `faults` fails where anything else is left than is said here:
+snapshot, continued under the other MPI and met the fault in its next checkpoint (in a restart for
+the points of a restart). The suite `faults` fails where anything else is left than is said here:
 `./x faults` tries all, `./x faults --write` writes this table anew from what it sees.
 
 **new** or **before**: the newest good snapshot, the one being taken or the one before; it verified
@@ -33,7 +33,7 @@ that it is damaged, and the one before is good. Where two results are possible b
 *or*, and the reason below the tables.
 
 *ran on*: the job came to the right result undisturbed; *ended*: it was the one killed, or refused
-to go on, and said so; *stopped*: as it was asked to. The job outlives its coordinator. An empty
+to continue, and said so; *stopped*: as it was asked to. The job outlives its coordinator. An empty
 cell is an action that makes no sense there.
 
 `sleep` is a slow rank, and for a message a late one; `error` is a full or a read-only disk.

@@ -21,9 +21,9 @@ import markdown_lines as markdown
 from tidy import MAX_COLUMNS, ROOT, tracked_files
 
 MENTION = re.compile(r"(?<![\w/.-])(?:\.\./)*(docs/[\w./-]*\w\.md)\b")
-SAID_OF_OTHERS = "tests/fuzz/corpus/"  # inputs, not text
+SAID_OF_OTHERS = "tests/fuzz/findings/"  # inputs, not text
 # A page's path in a test's invented tree is no mention.
-INVENTED = {"tests/suites/house.py"}
+INVENTED = {"tests/suites/project/lint.py"}
 
 
 def long_lines(text):

@@ -111,24 +111,24 @@ class Body:
         self.args.append(f"as_weights({p.name})")
 
     def do_handle(self, p):
-        native = handle_type(p)
+        native, number = handle_type(p), f"mpi::k{api.HANDLE_KINDS[p.kind]}"
         if not p.pointer:
-            self.args.append(f"native<{native}>({p.name})")
+            self.args.append(f"native({p.name})")
         elif p.array:
             count = array_count(self.function, p)
             if count is None:
                 side = "sends" if p.name == "sendtypes" else "receives"
                 count = f"{peers(self.function)}(comm, {str(side == 'sends').lower()}, sendbuf)"
             kind = "HandleArray" if p.out else "ConstHandleArray"
-            self.before.append(f"  {kind}<{native}> native_{p.name}({p.name}, {count});")
+            self.before.append(f"  {kind}<{number}> native_{p.name}({p.name}, {count});")
             self.args.append(emit_core.same_array(self.function, p, "native_{}.data()"))
         elif p.out:
-            start = f"native<{native}>(*{p.name})" if p.inout else "{}"
+            start = f"native(*{p.name})" if p.inout else "{}"
             self.before.append(f"  {native} native_{p.name} = {start};")
             self.args.append(f"&native_{p.name}")
-            self.after.append(f"  *{p.name} = canonical(native_{p.name});")
+            self.after.append(f"  *{p.name} = canonical<{number}>(native_{p.name});")
         else:
-            self.before.append(f"  {native} native_{p.name} = native<{native}>(*{p.name});")
+            self.before.append(f"  {native} native_{p.name} = native(*{p.name});")
             self.args.append(f"&native_{p.name}")
 
     def do_status(self, p):
@@ -183,30 +183,28 @@ def shim(function):
     else:
         lines.append(f"  return done({call});")
     lines += ["}", "#else"]
-    unnamed = ", ".join(emit_calls.lower_param(p).removesuffix(p.name) if not p.grid else
+    unnamed = ", ".join(emit_calls.lower_param(p).removesuffix(p.name).rstrip() if not p.grid else
                         f"int (*)[{p.length[1]}]" for p in function.params)
     answer = "return abi::kErrUnsupportedOperation;" if function.can_fail else "return {};"
-    lines += [f"inline {function.returns} {function.name}({unnamed}) {{ {answer} }}", "#endif"]
+    lines += [f"inline {function.returns} {function.name}({unnamed}) {{", f"  {answer}", "}",
+              "#endif"]
     return "\n".join(lines)
 
 
 def predefined_function():
     lines = ["inline u64 predefined(u32 kind, u32 number) {", "  switch (kind) {"]
-    for index, (kind, entries) in enumerate(kind_order()):
-        lines.append(f"    case {index}:  // {kind}")
+    for kind, entries in api.predefined().items():
+        if kind in ("Session", "Message"):  # their null handles are the core's alone
+            continue
+        lines.append(f"    case mpi::k{kind}:")
         for name, value in entries:
             lines.append(guarded(name, f"      if (number == {value:#x}) "
-                                       f"return canonical<MPI_{kind}>(MPI_{name});"))
+                                       f"return canonical<mpi::k{kind}>(MPI_{name}).value;"))
         lines.append("      return 0;")
     lines += ["    default: return 0;", "  }", "}"]
     return "\n".join(lines)
 
 
-def kind_order():
-    """Kinds in the order of enum Kind in mpi/slots.h."""
-    order = ["Comm", "Datatype", "Request", "Op", "Group", "Info", "Win", "File", "Errhandler"]
-    known = api.predefined()
-    return [(kind, known[kind]) for kind in order]
 
 
 def emit():

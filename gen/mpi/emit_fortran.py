@@ -2,7 +2,7 @@
 """Emits the functions of Open MPI's Fortran library (mpif.h, `use mpi`) over the C functions.
 
 One function per MPI function: arguments by reference in, the front end's C function, results out.
-What needs more than a conversion per argument is written by hand (runtime/frontend/ompi_fortran).
+What needs more than a conversion per argument is written by hand (runtime/frontend/bindings).
 """
 import api
 
@@ -12,7 +12,7 @@ HEAD = """// SPDX-License-Identifier: Apache-2.0
 // The Fortran functions of Open MPI's ABI. Included once, by functions.cpp.
 #pragma once
 
-#include "frontend/ompi_fortran/glue.h"
+#include "frontend/bindings/fortran/glue.h"
 
 """
 NO_CHARACTER_LIMIT = {"Info_get_nthkey.key": "MPI_MAX_INFO_KEY",
@@ -22,7 +22,7 @@ NO_CHARACTER_LIMIT = {"Info_get_nthkey.key": "MPI_MAX_INFO_KEY",
 def c_type(param):
     """The parameter of the C function as this library declares it."""
     if param.category == "handle":
-        return param.spelled("Handle")
+        return param.spelled(f"Handle<mpi::k{api.HANDLE_KINDS[param.kind]}>")
     return param.spelled("int" if param.category == "status" else param.base)
 
 
@@ -103,12 +103,12 @@ class Body:
         elif not p.pointer:
             self.args.append(f"handle<{kind}>(*{name})")
         elif p.inout or not p.out:
-            self.before.append(f"Slot* c_{name} = handle<{kind}>(*{name});")
+            self.before.append(f"Handle<{kind}> c_{name} = handle<{kind}>(*{name});")
             self.args.append(f"&c_{name}")
             if p.out:
                 self.always.append(f"*{name} = number_of(c_{name});")
         else:
-            self.before.append(f"Slot* c_{name} = nullptr;")
+            self.before.append(f"Handle<{kind}> c_{name} = nullptr;")
             self.args.append(f"&c_{name}")
             self.success.append(f"*{name} = number_of(c_{name});")
 
@@ -121,7 +121,7 @@ class Body:
             if p.name == "sendtypes" and "eighbor" not in self.function.name:
                 length = f"sendbuf == &mpi_fortran_in_place_ ? 0 : {length}"
         if p.out and not p.inout:
-            self.before.append(f"HandlesOut c_{p.name}({p.name}, {length});")
+            self.before.append(f"HandlesOut<{kind}> c_{p.name}({p.name}, {length});")
             self.success.append(f"c_{p.name}.finish();")
         else:
             self.before.append(f"Handles<{kind}> c_{p.name}({p.name}, {length});")

@@ -5,7 +5,7 @@ from svg import Picture, wrap
 
 COMMAND, COORDINATOR, RANKS, WORDS = 92, 276, 456, 482
 TOP, STEP = 142, 36
-PHASES = "control/core/src/checkpoint.rs"
+PHASES = "control/job/src/attempt.rs"
 # A phase begins with this message, sent or received; its name is what `fermata checkpoint` shows
 # (phase_name()).
 BEGINS = {"REQUEST": "reading clocks", "TARGETS": "parking", "DRAIN": "completing collectives",

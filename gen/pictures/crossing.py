@@ -5,7 +5,7 @@ import re
 import sources
 from svg import Picture, text_width, wrap
 
-FRONT, CORE = "runtime/frontend/ompi/wrappers.gen.h", "runtime/mpi/p2p.h"
+FRONT, CORE = "runtime/frontend/wrappers.gen.h", "runtime/mpi/p2p/p2p.h"
 BACK = "runtime/backend/shim.gen.h"
 LEFT, RIGHT, GAP = 24, 540, 22
 
@@ -13,9 +13,10 @@ LEFT, RIGHT, GAP = 24, 540, 22
 def steps():
     """(title, what it does, file, statement, kind, form of the handle in it)"""
     sonames = re.findall(r"^front (\S+)", sources.read("runtime/frontend/build.sh"), re.M)
-    front = sources.statement(FRONT, r"^  int error = (core::Send\([^;]*;)")
+    front = sources.statement(FRONT, r"^  const int error = (core::Send\([^;]*;)")
     core = sources.statement(CORE, r"const int error = (lower\(\)\.Send\([^;]*;)")
-    back = sources.statement(BACK, r"^inline int Send\([^\n]*\n\s*return done\((MPI_Send\(.*)\);$")
+    back = sources.statement(
+        BACK, r"^inline int Send\([^{]*\{\n\s*return done\((MPI_Send\([^;]*)\);$")
     return [
         ("application", "knows one MPI's header: unchanged, not relinked", "",
          "MPI_Send(buf, count, MPI_LONG, dest, tag, comm);", "upper",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""states.svg: the states of a checkpoint attempt, from control/core/src/checkpoint.rs.
+"""states.svg: the states of a checkpoint attempt, from control/job/src/attempt.rs.
 
 States and their documentation are those of `enum Phase`. An edge names the function that takes it:
 each is looked up there, and an assignment to the phase that no edge stands for is an error.
@@ -9,32 +9,28 @@ import re
 import sources
 from svg import Picture, wrap
 
-CODE, STORING = "control/core/src/checkpoint.rs", "control/core/src/storing.rs"
+CODE = "control/job/src/attempt.rs"
 WIDTH, HEIGHT = 164, 118
 PLACES = {"Pause": (24, 90), "Gather": (220, 90), "Bookmarks": (416, 90), "Drain": (612, 90),
           "Ask": (24, 288), "Commit": (220, 288), "Save": (416, 288), "Prepare": (612, 288)}
-EDGES = [  # from, to, file, function that sets the phase
-    ("Pause", "Ask", CODE, "attempt"), ("Pause", "Gather", CODE, "attempt"),
-    ("Gather", "Bookmarks", CODE, "advance"), ("Bookmarks", "Drain", CODE, "advance"),
-    ("Drain", "Prepare", STORING, "prepare"), ("Ask", "Prepare", STORING, "prepare"),
-    ("Prepare", "Save", STORING, "on_prepared"), ("Save", "Commit", CODE, "advance"),
-    ("Save", "Pause", CODE, "try_later"), ("Gather", "Pause", CODE, "run_on_time"),
+EDGES = [  # from, to, function that sets the phase
+    ("Pause", "Ask", "request"), ("Pause", "Gather", "request"),
+    ("Gather", "Bookmarks", "on_safe"), ("Bookmarks", "Drain", "on_sent"),
+    ("Drain", "Prepare", "on_drained"), ("Ask", "Prepare", "on_program_ready"),
+    ("Prepare", "Save", "on_directory_done"), ("Save", "Commit", "on_saved"),
+    ("Save", "Pause", "try_later"), ("Gather", "Pause", "on_tick"),
 ]
 
 
 def check_edges(states):
     """Every edge is in its function, and every change of the phase is an edge."""
-    change = r"(?:run\.phase = |mem::replace\(&mut run\.phase, )Phase::(\w+)"
-    drawn = {(file, function, to) for _, to, file, function in EDGES}
-    for file, function, to in drawn:
-        if to not in re.findall(change, sources.rust_function(file, function)):
-            raise sources.SourceError(f"{file}: {function} does not lead to {to}: states.py")
-    for file in (CODE, STORING):
-        found = sorted(re.findall(change, sources.read(file)))
-        known = sorted(to for of, function, to in drawn if of == file)
-        # `advance` takes the phase out and leaves Pause for a moment.
-        if found != sorted(known + ["Pause"] * (file == CODE)):
-            raise sources.SourceError(f"{file}: changes of the phase are {found}: states.py")
+    change = r"self\.phase = Phase::(\w+)"
+    for _, to, function in EDGES:
+        if to not in re.findall(change, sources.rust_function(CODE, function)):
+            raise sources.SourceError(f"{CODE}: {function} does not lead to {to}: states.py")
+    found = sorted(re.findall(change, sources.read(CODE)))
+    if found != sorted(to for _, to, _ in EDGES):
+        raise sources.SourceError(f"{CODE}: changes of the phase are {found}: states.py")
     if set(states) != set(PLACES):
         raise sources.SourceError(f"{CODE}: Phase has {sorted(states)}: states.py draws others")
 
@@ -55,7 +51,7 @@ def draw():
     picture = Picture(
         "The states of a checkpoint attempt",
         "From Gather through Bookmarks, Drain, Prepare and Save to Commit; back to Pause and a new "
-        "attempt; from any state but Commit to failed, after which the job runs on.",
+        "attempt; from any state but Commit to failed, after which the job continues.",
         800, 532)
     picture.text(24, 38, "The states of a checkpoint attempt", 20, bold=True)
     picture.text(24, 62, "In blue what the command shows meanwhile. The coordinator moves on when "
@@ -74,7 +70,7 @@ def draw():
         picture.paragraph(x + 10, line + 4, doc, WIDTH - 14, 11, 1.25, kind="quiet")
     edges(picture)
     ends(picture)
-    return picture.svg(f"{CODE} and storing.rs beside it")
+    return picture.svg(CODE)
 
 
 def edges(picture):
@@ -102,4 +98,4 @@ def ends(picture):
     picture.text(302, 490, "one rename has done it", 12, anchor="middle")
     picture.box(416, 446, 360, 62, "bad")
     picture.text(430, 470, "failed", 15, "bad-text", bold=True)
-    picture.text(430, 490, "from any state but Commit: ABORT, the job runs on", 12)
+    picture.text(430, 490, "from any state but Commit: ABORT, the job continues", 12)

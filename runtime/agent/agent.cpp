@@ -8,8 +8,10 @@
 // in one way, release(): the rank runs on as if nobody had asked.
 //
 // Invariant: crossing() is touched only once the MPI thread has reported kReady or kRebuilt. On a
-//            restart the page does not exist while the agent starts.
-// Invariant: pending is stored last when a checkpoint begins and cleared first when it ends.
+//            restart the page does not exist while the agent starts. Not checked: without the page
+//            the first touch ends the process.
+// Invariant: pending is stored last when a checkpoint begins and cleared first when it ends. Not
+//            checked: a matter of the order of stores.
 #include "agent/agent.h"
 
 #include <errno.h>
@@ -26,6 +28,7 @@
 #include "agent/sending.h"
 #include "agent/words.h"
 #include "agent/wrappers.h"
+#include "sys/check.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -71,6 +74,8 @@ struct Agent {
   Count clocks[kClockCapacity];
 };
 Agent self;
+
+const agent::SaveState& saving() { return self.saving.state(); }
 
 // Of the checkpoint that this rank takes part in, 0 = none.
 u32 pending_epoch() { return load(self.upper_known) ? load(crossing().pending) : 0; }
@@ -118,7 +123,7 @@ void on_request(const wire::Request& request) {
     return give_up(request.epoch, "the rank is not running: MPI_Finalize has been entered");
   if (load(shared.pending) == request.epoch) return;  // said twice
   if (load(shared.connections) != 0) return give_up(request.epoch, kConnected);
-  if (load(shared.pending) != 0 || self.saving.is_running())
+  if (load(shared.pending) != 0 || saving().is_running())
     return give_up(request.epoch, "an earlier checkpoint of this rank is not over yet");
   store(shared.targets_version, u64{0});  // expected_version names its epoch
   store_phase(Phase::kGather);
@@ -138,7 +143,7 @@ void tell_send() {
   u64 count = 0;
   if (agent::send_has_to_be_told(self.clocks, &count))
     self.connection.send(
-        wire::Needs{crossing().pending, u32(Cause::kOwn), wire::Pairs{self.clocks, count}});
+        wire::Waits{crossing().pending, u32(Cause::kOwn), wire::Pairs{self.clocks, count}});
 }
 
 bool copy_pairs(const wire::Pairs& list, Count* out) {
@@ -152,10 +157,11 @@ void on_targets(const wire::Targets& targets) {
   Crossing& shared = crossing();
   // While the list changes no version is valid; a reader that saw the old one looks again.
   store(shared.targets_version, u64{0});
-  if (!copy_pairs(targets.list, mailbox().targets) || !copy_pairs(targets.needs, mailbox().needs))
+  if (!copy_pairs(targets.list, mailbox().targets) ||
+      !copy_pairs(targets.obligations, mailbox().needs))
     return give_up(targets.epoch, "more communicators or ranks than the mailbox holds");
   store(shared.targets_count, targets.list.count);
-  store(shared.needs_count, targets.needs.count);
+  store(shared.needs_count, targets.obligations.count);
   store(shared.targets_version, targets.version);
   fault(Fault::kAgentTargets);
   wake_rank();
@@ -183,21 +189,21 @@ void on_save(const wire::Save& save) {
   const Checkpointer* const checkpointer = agent::find_checkpointer(save.checkpointer);
   if (!checkpointer) return give_up(save.epoch, "it does not know this checkpointer");
   if (checkpointer->parked ? !is_pending(save.epoch) : !load(self.asking)) return;
-  if (!self.saving.has_begun(save.epoch))
+  if (saving().epoch() != save.epoch)
     self.saving.begin(self.connection, checkpointer, save, self.job);
 }
 
 // Until now the rank stood still: a rank that was not yet saved might have taken in what this one
 // sent since, or read what it wrote to shared memory and to files.
 void on_resume(const wire::Resume& message) {
-  if (!is_pending(message.epoch) || !self.saving.is_standing()) return;
+  if (!is_pending(message.epoch) || !saving().is_standing()) return;
   self.saving.end_pause();
   fault(Fault::kAgentResumed);
-  if (!self.saving.ends_the_run()) release();
+  if (!saving().ends_the_run()) release();
 }
 
 void on_abort(const wire::Abort& abort) {
-  if (self.saving.owed() == abort.epoch) self.saving.give_up();
+  if (saving().owed() == abort.epoch) self.saving.give_up();
   if (is_pending(abort.epoch)) release();
   fault(Fault::kAgentAborted);
 }
@@ -215,12 +221,12 @@ int introduce() {
 // good, or this rank's last word, or the checkpoint fails.
 void on_alive(const wire::Alive& alive) {
   const u32 pending = pending_epoch();
-  const u32 owed = self.saving.owed();
+  const u32 owed = saving().owed();
   if (!alive.known) introduce();
   if (owed != 0 && owed != alive.epoch) self.saving.give_up();
   if (pending != 0 && pending != alive.epoch) return release();
   if (alive.epoch == 0 || !alive.saving) return;
-  if (!self.saving.has_begun(alive.epoch))
+  if (saving().epoch() != alive.epoch)
     return give_up(alive.epoch, "the word to save got lost");
   if (alive.resumed) on_resume(wire::Resume{alive.epoch});
   self.saving.repeat(self.connection);
@@ -296,7 +302,7 @@ void forget_checkpoint(const char* why) {
 
 // Of the checkpoint that the program waits for only the commit is missing, for all this rank knows.
 bool asked_is_saved() {
-  const u32 saved = self.saving.saved();
+  const u32 saved = saving().saved();
   return load(self.asking) && saved != 0 && saved != self.asked_after;
 }
 
@@ -306,12 +312,12 @@ void mind_silence() {
   const u32 pending = pending_epoch();
   const u64 now_ms = sys::now_ns() / 1'000'000;
   if (pending == 0 && !load(self.asking)) self.heard_ms = now_ms;
-  if (!load(self.asking)) self.asked_after = self.saving.begun();
-  const bool ends = self.saving.ends_the_run() && self.saving.has_begun(pending) &&
-                    !self.saving.is_standing();
+  if (!load(self.asking)) self.asked_after = saving().epoch();
+  const bool ends = saving().ends_the_run() && saving().epoch() == pending &&
+                    !saving().is_standing();
   const bool is_storing = ends || (pending == 0 && asked_is_saved());
   if (now_ms - self.heard_ms < (is_storing ? kStoringMs : kSilenceMs)) return;
-  constexpr char kSilent[] = "it has not heard of the coordinator for long, and goes on";
+  constexpr char kSilent[] = "it has not heard of the coordinator for long, and continues";
   if (pending != 0) give_up(pending, kSilent);
   if (load(self.asking)) give_up(0, kSilent);
   forget_checkpoint(kSilent);
@@ -340,11 +346,11 @@ void* agent_main(void*) {
   leave_the_ranks_core();
   do {
     for (;;) {
-      const int patience = self.saving.is_cutting()   ? 0
-                           : self.saving.is_running() ? kSavingPollMs
+      const int timeout = saving().is_cutting()   ? 0
+                           : saving().is_running() ? kSavingPollMs
                            : is_gathering()           ? agent::kSendingPollMs
                                                       : kIdlePollMs;
-      if (self.connection.receive(patience) != 0) break;
+      if (self.connection.receive(timeout) != 0) break;
       for (Frame frame; self.connection.next(&frame); self.heard_ms = sys::now_ns() / 1'000'000)
         dispatch(frame);
       mind_silence();
@@ -380,6 +386,7 @@ void agent_start(const LowerCalls* lower) {
   snprintf(self.job, sizeof(self.job), "%s", launcher().config("job"));
   const char* rank = launcher().config("rank");
   self.rank_hint = rank[0] ? static_cast<u32>(strtoul(rank, nullptr, 10)) : kNoRank;
+  sys::checked_rank = self.rank_hint;
   agent::lock_rank(launcher().config("ranks"), self.rank_hint);
   self.restart_epoch = epoch_of_snapshot(launcher().config("restore"));
   if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) != 0)
@@ -431,7 +438,7 @@ int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
       if (bytes < sizeof(cause)) return -EINVAL;
       memcpy(&cause, payload, sizeof(cause));
       return out.send(
-          wire::Needs{epoch, u32(cause),
+          wire::Waits{epoch, u32(cause),
                       wire::Pairs{words + sizeof(cause), (bytes - sizeof(cause)) / sizeof(Count)}});
     case Report::kSent:
       return out.send(wire::Sent{epoch, wire::Pairs{payload, bytes / sizeof(Count)}});

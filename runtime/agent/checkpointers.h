@@ -6,7 +6,7 @@
 // The agent calls it from its own thread, for one checkpoint at a time:
 //
 //   begin                the rank is to be saved now
-//   cut, until true      it has what the rank would change by going on; only if `parked`
+//   cut, until true      it has what the rank would change by continuing; only if `parked`
 //   resume               all ranks have come so far; only if `parked`
 //   finish, until true   everything is saved and on disk, or has failed
 //

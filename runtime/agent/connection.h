@@ -5,7 +5,7 @@
 // a mutex for one bounded write; nobody ever waits for the coordinator's answer while holding it.
 //
 // Invariant: a connection that failed in any way is shut down, so that the receiving thread sees
-// its end and is the only one to close and reopen it.
+// its end and is the only one to close and reopen it. Not checked: that is what shutting down does.
 #pragma once
 
 #include <pthread.h>

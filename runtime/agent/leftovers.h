@@ -13,7 +13,7 @@ namespace fermata::agent {
 void lock_rank(const char* path, u32 rank);
 
 // Leaves word in that byte that this rank has come to MPI_Finalize. The coordinator is told as
-// well, but the way to it may be lost while the job runs on.
+// well, but the way to it may be lost while the job continues.
 void note_end(u32 rank);
 
 // Removes the files of /dev/shm that the MPI library has mapped: those of this job's ranks on this

@@ -22,7 +22,7 @@ enum class Type : u16 {
   kRebuilt = 10,
   kSaving = 11,
   kSaved = 12,
-  kNeeds = 16,
+  kWaits = 16,
   kBye = 13,
   kHeld = 14,
   kAsk = 15,
@@ -243,11 +243,11 @@ struct Saved {
   }
 };
 
-// This rank must run on and waits for these steps of others. An empty list takes it back.
-struct Needs {
-  static constexpr Type kType = Type::kNeeds;
+// Wait-for edges of this rank, which must run on. An empty list takes them back.
+struct Waits {
+  static constexpr Type kType = Type::kWaits;
   u32 epoch{};
-  u32 own{};  // 1: it must for its own sake; 0: only because others need it
+  u32 own{};  // 1: it must for its own sake; 0: only because others wait for it
   Pairs list{};  // kind << 32 | world rank of the other, count
   void write(Writer& w) const {
     w.put(epoch);
@@ -330,15 +330,15 @@ struct Targets {
   u32 epoch{};
   u64 version{};
   Pairs list{};  // comm_id, seq to reach
-  Pairs needs{};  // kind << 32 | world rank that needs it, count
+  Pairs obligations{};  // kind << 32 | world rank that waits for it, count
   void write(Writer& w) const {
     w.put(epoch);
     w.put(version);
     w.put(list);
-    w.put(needs);
+    w.put(obligations);
   }
   bool read(Reader& r) {
-    return r.get(epoch) && r.get(version) && r.get(list) && r.get(needs) && r.at_end();
+    return r.get(epoch) && r.get(version) && r.get(list) && r.get(obligations) && r.at_end();
   }
 };
 
@@ -389,7 +389,7 @@ struct Save {
   }
 };
 
-// Every rank has cut its image: all go on.
+// Every rank has cut its image: all continue.
 struct Resume {
   static constexpr Type kType = Type::kResume;
   u32 epoch{};
@@ -401,7 +401,7 @@ struct Resume {
   }
 };
 
-// The checkpoint is given up; the job goes on.
+// The checkpoint is given up; the job continues.
 struct Abort {
   static constexpr Type kType = Type::kAbort;
   u32 epoch{};

@@ -20,22 +20,19 @@ constexpr u32 kCutWaitMs = 2;
 
 void Saving::begin(Connection& out, const Checkpointer* checkpointer, const protocol::Save& save,
                    const char* job) {
-  begun_ = save.epoch;
   fault(Fault::kAgentSave);
   outcome_ = SaveOutcome{};
   pause_ns_ = 0;
-  stay_ = false;
   const i32 number = start(checkpointer, save, job);
   if (number <= 0) {
     // The coordinator answers with ABORT, which lets this rank go like all the others.
     outcome_.error = number ? -number : EIO;
-    return tell_saved(out);
+    state_.refuse(save.epoch);
+    return say(out, state_.due());
   }
   checkpointer_ = checkpointer;
   number_ = number;
-  owed_ = save.epoch;
-  stay_ = save.stay != 0;
-  cutting_ = standing_ = checkpointer->parked;
+  state_.begin(save.epoch, checkpointer->parked, save.stay != 0);
   fault(Fault::kAgentForked);
 }
 
@@ -56,46 +53,38 @@ i32 Saving::start(const Checkpointer* checkpointer, const protocol::Save& save, 
   return checkpointer->begin(&request, &outcome_);
 }
 
-void Saving::tell_saved(Connection& out) {
+void Saving::say(Connection& out, SaveWord word) {
+  if (word == SaveWord::kSaving) out.send(protocol::Saving{state_.epoch()});
+  if (word != SaveWord::kSaved) return;
   outcome_.message[sizeof(outcome_.message) - 1] = 0;
-  out.send(protocol::Saved{begun_, outcome_.error, protocol::text(outcome_.message),
+  out.send(protocol::Saved{state_.epoch(), outcome_.error, protocol::text(outcome_.message),
                            outcome_.image_bytes, pause_ns_, outcome_.image_crc});
-  owed_ = 0;
 }
 
 // Writing shared memory may take minutes, and the coordinator may give the checkpoint up meanwhile:
-// so this waits for the cut only for a moment. The pause ends with RESUME, and SAVED tells how long
-// it was. A failure is told at once: while it is not known, RESUME may not come.
+// so this waits for the cut only for a moment.
 void Saving::poll(Connection& out) {
-  if (cutting_) {
+  if (state_.is_cutting()) {
     if (!checkpointer_->cut(number_, kCutWaitMs)) return;
-    cutting_ = false;
-    out.send(protocol::Saving{owed_});
+    say(out, state_.cut());
   }
-  if (owed_ == 0) return;
-  if (number_ > 0) {
+  if (state_.is_running()) {
     if (!checkpointer_->finish(number_, 0, &outcome_)) return;
-    number_ = 0;
+    state_.written(outcome_.error != 0);
   }
-  if (standing_ && outcome_.error == 0) return;
-  tell_saved(out);
+  say(out, state_.due());
 }
 
-void Saving::repeat(Connection& out) {
-  if (owed_ == 0) tell_saved(out);
-  else if (standing_ && !cutting_) out.send(protocol::Saving{owed_});
-}
+void Saving::repeat(Connection& out) { say(out, state_.last()); }
 
 void Saving::end_pause() {
-  if (standing_) pause_ns_ = checkpointer_->resume();
-  standing_ = false;
+  if (state_.is_standing()) pause_ns_ = checkpointer_->resume();
+  state_.end_pause();
 }
 
 void Saving::give_up() {
-  if (number_ > 0) checkpointer_->give_up(number_);
-  number_ = 0;
-  begun_ = owed_ = 0;
-  cutting_ = false;
+  if (state_.is_running()) checkpointer_->give_up(number_);
+  state_.give_up();
 }
 
 }  // namespace fermata::agent

@@ -16,24 +16,24 @@ struct Met {
 };
 Met met;
 
-u64 list_receivers(Count* needs) {
+u64 list_receivers(Count* edges) {
   const Crossing& shared = crossing();
   const u64* const sent = load(shared.sent);
   const NeedKind kind = load(shared.synchronous) ? NeedKind::kReceipt : NeedKind::kRoom;
   if (met.sending != kSendingToAny) {
-    needs[0] = Count{need_key(kind, met.sending - 1), met.number};
+    edges[0] = Count{edge_key(kind, met.sending - 1), met.number};
     return 1;
   }
   u64 count = 0;
   for (u32 rank = 0; rank < shared.world_size && count < kClockCapacity; rank++)
     if (sent[rank] != 0 && rank != shared.world_rank)
-      needs[count++] = Count{need_key(kind, rank), sent[rank]};
+      edges[count++] = Count{edge_key(kind, rank), sent[rank]};
   return count;
 }
 
 }  // namespace
 
-bool send_has_to_be_told(Count* needs, u64* count) {
+bool send_has_to_be_told(Count* edges, u64* count) {
   Crossing& shared = crossing();
   const u32 sending = load(shared.sending);
   const bool is_known = sending != 0 && (sending <= shared.world_size || sending == kSendingToAny);
@@ -49,7 +49,7 @@ bool send_has_to_be_told(Count* needs, u64* count) {
   }
   if (met.told) return false;
   met.told = true;
-  *count = list_receivers(needs);
+  *count = list_receivers(edges);
   store(shared.sending_told, 1u);
   return *count != 0;
 }

@@ -4,7 +4,7 @@
 // received frame, so that a report costs no allocation wherever the MPI thread happens to be.
 //
 // Invariant: neither ever touches a byte outside its buffer; a writer that ran out stays failed,
-// and a reader that met nonsense says so.
+// and a reader that met nonsense says so. Checked at each access.
 #pragma once
 
 #include <string.h>

@@ -7,7 +7,7 @@
 
 namespace fermata::agent {
 
-// A stopped job must not go on with the next line of its scripts. Ends the ancestors of this
+// A stopped job must not continue with the next line of its scripts. Ends the ancestors of this
 // process up to `first`, the outermost one first, so that none sees another one end. Does nothing
 // if `first` is no ancestor.
 void end_wrappers(u32 first);

@@ -12,16 +12,33 @@
 
 namespace fermata::backend {
 
-/// A real handle from its canonical form and back. MPICH: an int, Open MPI: a pointer.
-template <typename T>
-T native(u64 word) {
-  if constexpr (sizeof(T) == sizeof(u64)) return reinterpret_cast<T>(word);
-  else return static_cast<T>(static_cast<u32>(word));
+// What mpi.h calls the handles of each kind. MPICH: an int, Open MPI: a pointer.
+template <mpi::Kind kind>
+struct NativeHandle;
+template <> struct NativeHandle<mpi::kComm> { using Type = MPI_Comm; };
+template <> struct NativeHandle<mpi::kDatatype> { using Type = MPI_Datatype; };
+template <> struct NativeHandle<mpi::kRequest> { using Type = MPI_Request; };
+template <> struct NativeHandle<mpi::kOp> { using Type = MPI_Op; };
+template <> struct NativeHandle<mpi::kGroup> { using Type = MPI_Group; };
+template <> struct NativeHandle<mpi::kInfo> { using Type = MPI_Info; };
+template <> struct NativeHandle<mpi::kWin> { using Type = MPI_Win; };
+template <> struct NativeHandle<mpi::kFile> { using Type = MPI_File; };
+template <> struct NativeHandle<mpi::kErrhandler> { using Type = MPI_Errhandler; };
+template <> struct NativeHandle<mpi::kMessage> { using Type = MPI_Message; };
+template <mpi::Kind kind>
+using Native = typename NativeHandle<kind>::Type;
+
+/// The MPI's own handle from a real one, and back.
+template <mpi::Kind kind>
+Native<kind> native(Real<kind> real) {
+  using T = Native<kind>;
+  if constexpr (sizeof(T) == sizeof(u64)) return reinterpret_cast<T>(real.value);
+  else return static_cast<T>(static_cast<u32>(real.value));
 }
-template <typename T>
-u64 canonical(T handle) {
-  if constexpr (sizeof(T) == sizeof(u64)) return reinterpret_cast<u64>(handle);
-  else return static_cast<u32>(handle);
+template <mpi::Kind kind>
+Real<kind> canonical(Native<kind> handle) {
+  if constexpr (sizeof handle == sizeof(u64)) return {reinterpret_cast<u64>(handle)};
+  else return {static_cast<u32>(handle)};
 }
 
 /// A pointer that becomes whatever pointer the native prototype wants: headers differ in const, and
@@ -80,47 +97,47 @@ class Scratch {
 };
 
 /// An array of handles that the call only reads. Pointer-sized handles are passed as they are.
-template <typename T, bool kSame = sizeof(T) == sizeof(u64)>
+template <mpi::Kind kind, bool kSame = sizeof(Native<kind>) == sizeof(u64)>
 class ConstHandleArray {
  public:
-  ConstHandleArray(const u64* words, i64 count) : scratch_(words ? count : 0) {
-    for (i64 i = 0; words && i < count; i++) scratch_.data()[i] = native<T>(words[i]);
+  ConstHandleArray(const Real<kind>* reals, i64 count) : scratch_(reals ? count : 0) {
+    for (i64 i = 0; reals && i < count; i++) scratch_.data()[i] = native(reals[i]);
   }
-  T* data() { return scratch_.data(); }
+  Native<kind>* data() { return scratch_.data(); }
 
  private:
-  Scratch<T> scratch_;
+  Scratch<Native<kind>> scratch_;
 };
-template <typename T>
-class ConstHandleArray<T, true> {
+template <mpi::Kind kind>
+class ConstHandleArray<kind, true> {
  public:
-  ConstHandleArray(const u64* words, i64) : words_(words) {}
-  T* data() { return reinterpret_cast<T*>(const_cast<u64*>(words_)); }
+  ConstHandleArray(const Real<kind>* reals, i64) : reals_(reals) {}
+  Native<kind>* data() { return reinterpret_cast<Native<kind>*>(const_cast<Real<kind>*>(reals_)); }
 
  private:
-  const u64* words_;
+  const Real<kind>* reals_;
 };
 
 /// An array of handles that the call may change; what it wrote goes back when the scope ends.
-template <typename T, bool kSame = sizeof(T) == sizeof(u64)>
+template <mpi::Kind kind, bool kSame = sizeof(Native<kind>) == sizeof(u64)>
 class HandleArray {
  public:
-  HandleArray(u64* words, i64 count) : words_(words), count_(count), scratch_(count) {
-    for (i64 i = 0; i < count; i++) scratch_.data()[i] = native<T>(words[i]);
+  HandleArray(Real<kind>* reals, i64 count) : reals_(reals), count_(count), scratch_(count) {
+    for (i64 i = 0; i < count; i++) scratch_.data()[i] = native(reals[i]);
   }
   ~HandleArray() {
-    for (i64 i = 0; i < count_; i++) words_[i] = canonical(scratch_.data()[i]);
+    for (i64 i = 0; i < count_; i++) reals_[i] = canonical<kind>(scratch_.data()[i]);
   }
-  T* data() { return scratch_.data(); }
+  Native<kind>* data() { return scratch_.data(); }
 
  private:
-  u64* words_;
+  Real<kind>* reals_;
   i64 count_;
-  Scratch<T> scratch_;
+  Scratch<Native<kind>> scratch_;
 };
-template <typename T>
-class HandleArray<T, true> : public ConstHandleArray<T, true> {
-  using ConstHandleArray<T, true>::ConstHandleArray;
+template <mpi::Kind kind>
+class HandleArray<kind, true> : public ConstHandleArray<kind, true> {
+  using ConstHandleArray<kind, true>::ConstHandleArray;
 };
 
 /// An array of integers whose values are translated one by one.
@@ -135,10 +152,10 @@ class NumberArray {
   Scratch<int> scratch_;
 };
 
-inline u64 load_datatype(const void* from) {
+inline RealDatatype load_datatype(const void* from) {
   MPI_Datatype type;
   memcpy(&type, from, sizeof type);
-  return canonical(type);
+  return canonical<mpi::kDatatype>(type);
 }
 
 }  // namespace fermata::backend

@@ -8,7 +8,7 @@
 
 #include "agent/agent.h"
 #include "backend/half_float.h"
-#include "backend/instant.h"
+#include "backend/completed.h"
 #include "halves/crossing.h"
 
 #ifndef FERMATA_LOWER_NAME
@@ -22,7 +22,7 @@ namespace {
 void after_init() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
-  find_instant();
+  find_completed();
 }
 
 int init_thread(int* argc, char*** argv, int required, int* provided) {
@@ -77,7 +77,7 @@ LowerCalls lower_calls{kCrossingVersion, kMpiCallsHash, &kMpi, FERMATA_LOWER_NAM
 
 [[noreturn]] void refuse(const char* what) {
   dprintf(2, "fermata: back end %s: %s\n", FERMATA_LOWER_NAME, what);
-  _exit(70);
+  _exit(kExitLauncher);
 }
 
 }  // namespace

@@ -1052,199 +1052,307 @@ namespace fermata::backend {
 
 
 #ifdef FERMATA_HAS_Abort
-inline int Abort(u64 comm, int errorcode) {
-  return done(MPI_Abort(native<MPI_Comm>(comm), errorcode));
+inline int Abort(RealComm comm, int errorcode) {
+  return done(MPI_Abort(native(comm), errorcode));
 }
 #else
-inline int Abort(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Abort(RealComm, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Accumulate
-inline int Accumulate(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Accumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Accumulate(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                      int target_rank, i64 target_disp, int target_count,
+                      RealDatatype target_datatype, RealOp op, RealWin win) {
+  return done(MPI_Accumulate(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                             rank_in(target_rank), target_disp, target_count,
+                             native(target_datatype), native(op), native(win)));
 }
 #else
-inline int Accumulate(const void* , int , u64 , int , i64 , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Accumulate(const void*, int, RealDatatype, int, i64, int, RealDatatype, RealOp,
+                      RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Accumulate_c
-inline int Accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Accumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Accumulate_c(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                        int target_rank, i64 target_disp, i64 target_count,
+                        RealDatatype target_datatype, RealOp op, RealWin win) {
+  return done(MPI_Accumulate_c(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                               rank_in(target_rank), target_disp, target_count,
+                               native(target_datatype), native(op), native(win)));
 }
 #else
-inline int Accumulate_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Accumulate_c(const void*, i64, RealDatatype, int, i64, i64, RealDatatype, RealOp,
+                        RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgather
-inline int Allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgather(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                     int recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Allgather(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                            recvcount, native(recvtype), native(comm)));
 }
 #else
-inline int Allgather(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgather(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgather_c
-inline int Allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgather_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                       i64 recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Allgather_c(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                              recvcount, native(recvtype), native(comm)));
 }
 #else
-inline int Allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgather_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgatherv
-inline int Allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgatherv(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                      const int* recvcounts, const int* displs, RealDatatype recvtype,
+                      RealComm comm) {
+  return done(MPI_Allgatherv(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                             as_any(recvcounts), as_any(displs), native(recvtype), native(comm)));
 }
 #else
-inline int Allgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgatherv(const void*, int, RealDatatype, void*, const int*, const int*, RealDatatype,
+                      RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allgatherv_c
-inline int Allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Allgatherv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                        const i64* recvcounts, const i64* displs, RealDatatype recvtype,
+                        RealComm comm) {
+  return done(MPI_Allgatherv_c(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                               as_any(recvcounts), as_any(displs), native(recvtype), native(comm)));
 }
 #else
-inline int Allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allgatherv_c(const void*, i64, RealDatatype, void*, const i64*, const i64*, RealDatatype,
+                        RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alloc_mem
-inline int Alloc_mem(i64 size, u64 info, void* baseptr) {
-  return done(MPI_Alloc_mem(size, native<MPI_Info>(info), as_any(baseptr)));
+inline int Alloc_mem(i64 size, RealInfo info, void* baseptr) {
+  return done(MPI_Alloc_mem(size, native(info), as_any(baseptr)));
 }
 #else
-inline int Alloc_mem(i64 , u64 , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Alloc_mem(i64, RealInfo, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allreduce
-inline int Allreduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Allreduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Allreduce(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype,
+                     RealOp op, RealComm comm) {
+  return done(MPI_Allreduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                            native(op), native(comm)));
 }
 #else
-inline int Allreduce(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allreduce(const void*, void*, int, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Allreduce_c
-inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Allreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Allreduce_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype,
+                       RealOp op, RealComm comm) {
+  return done(MPI_Allreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                              native(op), native(comm)));
 }
 #else
-inline int Allreduce_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Allreduce_c(const void*, void*, i64, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoall
-inline int Alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoall(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                    int recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Alltoall(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                           recvcount, native(recvtype), native(comm)));
 }
 #else
-inline int Alltoall(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoall(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoall_c
-inline int Alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoall_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                      i64 recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Alltoall_c(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                             recvcount, native(recvtype), native(comm)));
 }
 #else
-inline int Alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoall_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallv
-inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     RealDatatype sendtype, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                            native(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                            as_any(rdispls), native(recvtype), native(comm)));
 }
 #else
-inline int Alltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallv(const void*, const int*, const int*, RealDatatype, void*, const int*,
+                     const int*, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallv_c
-inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                              native(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                              as_any(rdispls), native(recvtype), native(comm)));
 }
 #else
-inline int Alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallv_c(const void*, const i64*, const i64*, RealDatatype, void*, const i64*,
+                       const i64*, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallw
-inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  return done(MPI_Alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm)));
+inline int Alltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                     const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                     const int* rdispls, const RealDatatype* recvtypes, RealComm comm) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
+  return done(MPI_Alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                            native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts),
+                            as_any(rdispls),
+                            recvtypes == sendtypes ? native_sendtypes.data()
+                            : native_recvtypes.data(), native(comm)));
 }
 #else
-inline int Alltoallw(const void* , const int* , const int* , const u64* , void* , const int* , const int* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallw(const void*, const int*, const int*, const RealDatatype*, void*, const int*,
+                     const int*, const RealDatatype*, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Alltoallw_c
-inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
-  return done(MPI_Alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm)));
+inline int Alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                       const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                       const i64* rdispls, const RealDatatype* recvtypes, RealComm comm) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
+  return done(MPI_Alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                              native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts),
+                              as_any(rdispls),
+                              recvtypes == sendtypes ? native_sendtypes.data()
+                              : native_recvtypes.data(), native(comm)));
 }
 #else
-inline int Alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Alltoallw_c(const void*, const i64*, const i64*, const RealDatatype*, void*, const i64*,
+                       const i64*, const RealDatatype*, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Barrier
-inline int Barrier(u64 comm) {
-  return done(MPI_Barrier(native<MPI_Comm>(comm)));
+inline int Barrier(RealComm comm) {
+  return done(MPI_Barrier(native(comm)));
 }
 #else
-inline int Barrier(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Barrier(RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bcast
-inline int Bcast(void* buffer, int count, u64 datatype, int root, u64 comm) {
-  return done(MPI_Bcast(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Bcast(void* buffer, int count, RealDatatype datatype, int root, RealComm comm) {
+  return done(MPI_Bcast(as_buffer(buffer), count, native(datatype), rank_in(root), native(comm)));
 }
 #else
-inline int Bcast(void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bcast(void*, int, RealDatatype, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bcast_c
-inline int Bcast_c(void* buffer, i64 count, u64 datatype, int root, u64 comm) {
-  return done(MPI_Bcast_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Bcast_c(void* buffer, i64 count, RealDatatype datatype, int root, RealComm comm) {
+  return done(MPI_Bcast_c(as_buffer(buffer), count, native(datatype), rank_in(root), native(comm)));
 }
 #else
-inline int Bcast_c(void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bcast_c(void*, i64, RealDatatype, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend
-inline int Bsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Bsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Bsend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm) {
+  return done(MPI_Bsend(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                        native(comm)));
 }
 #else
-inline int Bsend(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend(const void*, int, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend_c
-inline int Bsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Bsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Bsend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                   RealComm comm) {
+  return done(MPI_Bsend_c(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                          native(comm)));
 }
 #else
-inline int Bsend_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend_c(const void*, i64, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend_init
-inline int Bsend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Bsend_init(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                      RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Bsend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Bsend_init(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                     tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Bsend_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend_init(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Bsend_init_c
-inline int Bsend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Bsend_init_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                        RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Bsend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Bsend_init_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                       tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Bsend_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Bsend_init_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_attach
@@ -1252,7 +1360,9 @@ inline int Buffer_attach(void* buffer, int size) {
   return done(MPI_Buffer_attach(as_buffer(buffer), size));
 }
 #else
-inline int Buffer_attach(void* , int ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_attach(void*, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_attach_c
@@ -1260,7 +1370,9 @@ inline int Buffer_attach_c(void* buffer, i64 size) {
   return done(MPI_Buffer_attach_c(as_buffer(buffer), size));
 }
 #else
-inline int Buffer_attach_c(void* , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_attach_c(void*, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_detach
@@ -1268,7 +1380,9 @@ inline int Buffer_detach(void* buffer_addr, int* size) {
   return done(MPI_Buffer_detach(as_any(buffer_addr), as_any(size)));
 }
 #else
-inline int Buffer_detach(void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_detach(void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Buffer_detach_c
@@ -1276,98 +1390,122 @@ inline int Buffer_detach_c(void* buffer_addr, i64* size) {
   return done(MPI_Buffer_detach_c(as_any(buffer_addr), as_any(size)));
 }
 #else
-inline int Buffer_detach_c(void* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Buffer_detach_c(void*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cancel
-inline int Cancel(u64* request) {
-  MPI_Request native_request = native<MPI_Request>(*request);
+inline int Cancel(RealRequest* request) {
+  MPI_Request native_request = native(*request);
   return done(MPI_Cancel(&native_request));
 }
 #else
-inline int Cancel(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Cancel(RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_coords
-inline int Cart_coords(u64 comm, int rank, int maxdims, int* coords) {
-  return done(MPI_Cart_coords(native<MPI_Comm>(comm), rank_in(rank), maxdims, as_any(coords)));
+inline int Cart_coords(RealComm comm, int rank, int maxdims, int* coords) {
+  return done(MPI_Cart_coords(native(comm), rank_in(rank), maxdims, as_any(coords)));
 }
 #else
-inline int Cart_coords(u64 , int , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_coords(RealComm, int, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_create
-inline int Cart_create(u64 comm_old, int ndims, const int* dims, const int* periods, int reorder, u64* comm_cart) {
+inline int Cart_create(RealComm comm_old, int ndims, const int* dims, const int* periods,
+                       int reorder, RealComm* comm_cart) {
   MPI_Comm native_comm_cart = {};
-  const int outcome = MPI_Cart_create(native<MPI_Comm>(comm_old), ndims, as_any(dims), as_any(periods), reorder, &native_comm_cart);
+  const int outcome = MPI_Cart_create(native(comm_old), ndims, as_any(dims), as_any(periods),
+                                      reorder, &native_comm_cart);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *comm_cart = canonical(native_comm_cart);
+  *comm_cart = canonical<mpi::kComm>(native_comm_cart);
   return 0;
 }
 #else
-inline int Cart_create(u64 , int , const int* , const int* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_create(RealComm, int, const int*, const int*, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_get
-inline int Cart_get(u64 comm, int maxdims, int* dims, int* periods, int* coords) {
-  return done(MPI_Cart_get(native<MPI_Comm>(comm), maxdims, as_any(dims), as_any(periods), as_any(coords)));
+inline int Cart_get(RealComm comm, int maxdims, int* dims, int* periods, int* coords) {
+  return done(MPI_Cart_get(native(comm), maxdims, as_any(dims), as_any(periods), as_any(coords)));
 }
 #else
-inline int Cart_get(u64 , int , int* , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_get(RealComm, int, int*, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_map
-inline int Cart_map(u64 comm, int ndims, const int* dims, const int* periods, int* newrank) {
-  const int outcome = MPI_Cart_map(native<MPI_Comm>(comm), ndims, as_any(dims), as_any(periods), as_any(newrank));
+inline int Cart_map(RealComm comm, int ndims, const int* dims, const int* periods, int* newrank) {
+  const int outcome = MPI_Cart_map(native(comm), ndims, as_any(dims), as_any(periods),
+                                   as_any(newrank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newrank = rank_out(*newrank);
   return 0;
 }
 #else
-inline int Cart_map(u64 , int , const int* , const int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_map(RealComm, int, const int*, const int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_rank
-inline int Cart_rank(u64 comm, const int* coords, int* rank) {
-  const int outcome = MPI_Cart_rank(native<MPI_Comm>(comm), as_any(coords), as_any(rank));
+inline int Cart_rank(RealComm comm, const int* coords, int* rank) {
+  const int outcome = MPI_Cart_rank(native(comm), as_any(coords), as_any(rank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *rank = rank_out(*rank);
   return 0;
 }
 #else
-inline int Cart_rank(u64 , const int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_rank(RealComm, const int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_shift
-inline int Cart_shift(u64 comm, int direction, int disp, int* rank_source, int* rank_dest) {
-  const int outcome = MPI_Cart_shift(native<MPI_Comm>(comm), direction, disp, as_any(rank_source), as_any(rank_dest));
+inline int Cart_shift(RealComm comm, int direction, int disp, int* rank_source, int* rank_dest) {
+  const int outcome = MPI_Cart_shift(native(comm), direction, disp, as_any(rank_source),
+                                     as_any(rank_dest));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *rank_source = rank_out(*rank_source);
   *rank_dest = rank_out(*rank_dest);
   return 0;
 }
 #else
-inline int Cart_shift(u64 , int , int , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_shift(RealComm, int, int, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cart_sub
-inline int Cart_sub(u64 comm, const int* remain_dims, u64* newcomm) {
+inline int Cart_sub(RealComm comm, const int* remain_dims, RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Cart_sub(native<MPI_Comm>(comm), as_any(remain_dims), &native_newcomm);
+  const int outcome = MPI_Cart_sub(native(comm), as_any(remain_dims), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Cart_sub(u64 , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Cart_sub(RealComm, const int*, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Cartdim_get
-inline int Cartdim_get(u64 comm, int* ndims) {
-  return done(MPI_Cartdim_get(native<MPI_Comm>(comm), as_any(ndims)));
+inline int Cartdim_get(RealComm comm, int* ndims) {
+  return done(MPI_Cartdim_get(native(comm), as_any(ndims)));
 }
 #else
-inline int Cartdim_get(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Cartdim_get(RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Close_port
@@ -1375,350 +1513,440 @@ inline int Close_port(const char* port_name) {
   return done(MPI_Close_port(as_any(port_name)));
 }
 #else
-inline int Close_port(const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Close_port(const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_accept
-inline int Comm_accept(const char* port_name, u64 info, int root, u64 comm, u64* newcomm) {
+inline int Comm_accept(const char* port_name, RealInfo info, int root, RealComm comm,
+                       RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_accept(as_any(port_name), native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_newcomm);
+  const int outcome = MPI_Comm_accept(as_any(port_name), native(info), rank_in(root), native(comm),
+                                      &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_accept(const char* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_accept(const char*, RealInfo, int, RealComm, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_compare
-inline int Comm_compare(u64 comm1, u64 comm2, int* result) {
-  const int outcome = MPI_Comm_compare(native<MPI_Comm>(comm1), native<MPI_Comm>(comm2), as_any(result));
+inline int Comm_compare(RealComm comm1, RealComm comm2, int* result) {
+  const int outcome = MPI_Comm_compare(native(comm1), native(comm2), as_any(result));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *result = comparison_out(*result);
   return 0;
 }
 #else
-inline int Comm_compare(u64 , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_compare(RealComm, RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_connect
-inline int Comm_connect(const char* port_name, u64 info, int root, u64 comm, u64* newcomm) {
+inline int Comm_connect(const char* port_name, RealInfo info, int root, RealComm comm,
+                        RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_connect(as_any(port_name), native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_newcomm);
+  const int outcome = MPI_Comm_connect(as_any(port_name), native(info), rank_in(root), native(comm),
+                                       &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_connect(const char* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_connect(const char*, RealInfo, int, RealComm, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_create
-inline int Comm_create(u64 comm, u64 group, u64* newcomm) {
+inline int Comm_create(RealComm comm, RealGroup group, RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_create(native<MPI_Comm>(comm), native<MPI_Group>(group), &native_newcomm);
+  const int outcome = MPI_Comm_create(native(comm), native(group), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_create(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_create(RealComm, RealGroup, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_create_group
-inline int Comm_create_group(u64 comm, u64 group, int tag, u64* newcomm) {
+inline int Comm_create_group(RealComm comm, RealGroup group, int tag, RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_create_group(native<MPI_Comm>(comm), native<MPI_Group>(group), tag_in(tag), &native_newcomm);
+  const int outcome = MPI_Comm_create_group(native(comm), native(group), tag_in(tag),
+                                            &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_create_group(u64 , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_create_group(RealComm, RealGroup, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_delete_attr
-inline int Comm_delete_attr(u64 comm, int comm_keyval) {
-  return done(MPI_Comm_delete_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval)));
+inline int Comm_delete_attr(RealComm comm, int comm_keyval) {
+  return done(MPI_Comm_delete_attr(native(comm), keyval_in(comm_keyval)));
 }
 #else
-inline int Comm_delete_attr(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_delete_attr(RealComm, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_disconnect
-inline int Comm_disconnect(u64* comm) {
-  MPI_Comm native_comm = native<MPI_Comm>(*comm);
+inline int Comm_disconnect(RealComm* comm) {
+  MPI_Comm native_comm = native(*comm);
   const int outcome = MPI_Comm_disconnect(&native_comm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *comm = canonical(native_comm);
+  *comm = canonical<mpi::kComm>(native_comm);
   return 0;
 }
 #else
-inline int Comm_disconnect(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_disconnect(RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_dup
-inline int Comm_dup(u64 comm, u64* newcomm) {
+inline int Comm_dup(RealComm comm, RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_dup(native<MPI_Comm>(comm), &native_newcomm);
+  const int outcome = MPI_Comm_dup(native(comm), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_dup(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_dup(RealComm, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_dup_with_info
-inline int Comm_dup_with_info(u64 comm, u64 info, u64* newcomm) {
+inline int Comm_dup_with_info(RealComm comm, RealInfo info, RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_dup_with_info(native<MPI_Comm>(comm), native<MPI_Info>(info), &native_newcomm);
+  const int outcome = MPI_Comm_dup_with_info(native(comm), native(info), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_dup_with_info(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_dup_with_info(RealComm, RealInfo, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_free
-inline int Comm_free(u64* comm) {
-  MPI_Comm native_comm = native<MPI_Comm>(*comm);
+inline int Comm_free(RealComm* comm) {
+  MPI_Comm native_comm = native(*comm);
   const int outcome = MPI_Comm_free(&native_comm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *comm = canonical(native_comm);
+  *comm = canonical<mpi::kComm>(native_comm);
   return 0;
 }
 #else
-inline int Comm_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_free(RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_attr
-inline int Comm_get_attr(u64 comm, int comm_keyval, void* attribute_val, int* flag) {
-  return done(MPI_Comm_get_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval), as_any(attribute_val), as_any(flag)));
+inline int Comm_get_attr(RealComm comm, int comm_keyval, void* attribute_val, int* flag) {
+  return done(MPI_Comm_get_attr(native(comm), keyval_in(comm_keyval), as_any(attribute_val),
+                                as_any(flag)));
 }
 #else
-inline int Comm_get_attr(u64 , int , void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_attr(RealComm, int, void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_info
-inline int Comm_get_info(u64 comm, u64* info_used) {
+inline int Comm_get_info(RealComm comm, RealInfo* info_used) {
   MPI_Info native_info_used = {};
-  const int outcome = MPI_Comm_get_info(native<MPI_Comm>(comm), &native_info_used);
+  const int outcome = MPI_Comm_get_info(native(comm), &native_info_used);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *info_used = canonical(native_info_used);
+  *info_used = canonical<mpi::kInfo>(native_info_used);
   return 0;
 }
 #else
-inline int Comm_get_info(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_info(RealComm, RealInfo*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_name
-inline int Comm_get_name(u64 comm, char* comm_name, int* resultlen) {
-  return done(MPI_Comm_get_name(native<MPI_Comm>(comm), as_any(comm_name), as_any(resultlen)));
+inline int Comm_get_name(RealComm comm, char* comm_name, int* resultlen) {
+  return done(MPI_Comm_get_name(native(comm), as_any(comm_name), as_any(resultlen)));
 }
 #else
-inline int Comm_get_name(u64 , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_name(RealComm, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_get_parent
-inline int Comm_get_parent(u64* parent) {
+inline int Comm_get_parent(RealComm* parent) {
   MPI_Comm native_parent = {};
   const int outcome = MPI_Comm_get_parent(&native_parent);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *parent = canonical(native_parent);
+  *parent = canonical<mpi::kComm>(native_parent);
   return 0;
 }
 #else
-inline int Comm_get_parent(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_get_parent(RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_group
-inline int Comm_group(u64 comm, u64* group) {
+inline int Comm_group(RealComm comm, RealGroup* group) {
   MPI_Group native_group = {};
-  const int outcome = MPI_Comm_group(native<MPI_Comm>(comm), &native_group);
+  const int outcome = MPI_Comm_group(native(comm), &native_group);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *group = canonical(native_group);
+  *group = canonical<mpi::kGroup>(native_group);
   return 0;
 }
 #else
-inline int Comm_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_group(RealComm, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_idup
-inline int Comm_idup(u64 comm, u64* newcomm, u64* request) {
+inline int Comm_idup(RealComm comm, RealComm* newcomm, RealRequest* request) {
   MPI_Comm native_newcomm = {};
   MPI_Request native_request = {};
-  const int outcome = MPI_Comm_idup(native<MPI_Comm>(comm), &native_newcomm, &native_request);
+  const int outcome = MPI_Comm_idup(native(comm), &native_newcomm, &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
-  *request = canonical(native_request);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Comm_idup(u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_idup(RealComm, RealComm*, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_idup_with_info
-inline int Comm_idup_with_info(u64 comm, u64 info, u64* newcomm, u64* request) {
+inline int Comm_idup_with_info(RealComm comm, RealInfo info, RealComm* newcomm,
+                               RealRequest* request) {
   MPI_Comm native_newcomm = {};
   MPI_Request native_request = {};
-  const int outcome = MPI_Comm_idup_with_info(native<MPI_Comm>(comm), native<MPI_Info>(info), &native_newcomm, &native_request);
+  const int outcome = MPI_Comm_idup_with_info(native(comm), native(info), &native_newcomm,
+                                              &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
-  *request = canonical(native_request);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Comm_idup_with_info(u64 , u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_idup_with_info(RealComm, RealInfo, RealComm*, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_join
-inline int Comm_join(int fd, u64* intercomm) {
+inline int Comm_join(int fd, RealComm* intercomm) {
   MPI_Comm native_intercomm = {};
   const int outcome = MPI_Comm_join(fd, &native_intercomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *intercomm = canonical(native_intercomm);
+  *intercomm = canonical<mpi::kComm>(native_intercomm);
   return 0;
 }
 #else
-inline int Comm_join(int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_join(int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_rank
-inline int Comm_rank(u64 comm, int* rank) {
-  const int outcome = MPI_Comm_rank(native<MPI_Comm>(comm), as_any(rank));
+inline int Comm_rank(RealComm comm, int* rank) {
+  const int outcome = MPI_Comm_rank(native(comm), as_any(rank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *rank = rank_out(*rank);
   return 0;
 }
 #else
-inline int Comm_rank(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_rank(RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_remote_group
-inline int Comm_remote_group(u64 comm, u64* group) {
+inline int Comm_remote_group(RealComm comm, RealGroup* group) {
   MPI_Group native_group = {};
-  const int outcome = MPI_Comm_remote_group(native<MPI_Comm>(comm), &native_group);
+  const int outcome = MPI_Comm_remote_group(native(comm), &native_group);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *group = canonical(native_group);
+  *group = canonical<mpi::kGroup>(native_group);
   return 0;
 }
 #else
-inline int Comm_remote_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_remote_group(RealComm, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_remote_size
-inline int Comm_remote_size(u64 comm, int* size) {
-  return done(MPI_Comm_remote_size(native<MPI_Comm>(comm), as_any(size)));
+inline int Comm_remote_size(RealComm comm, int* size) {
+  return done(MPI_Comm_remote_size(native(comm), as_any(size)));
 }
 #else
-inline int Comm_remote_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_remote_size(RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_attr
-inline int Comm_set_attr(u64 comm, int comm_keyval, void* attribute_val) {
-  return done(MPI_Comm_set_attr(native<MPI_Comm>(comm), keyval_in(comm_keyval), as_any(attribute_val)));
+inline int Comm_set_attr(RealComm comm, int comm_keyval, void* attribute_val) {
+  return done(MPI_Comm_set_attr(native(comm), keyval_in(comm_keyval), as_any(attribute_val)));
 }
 #else
-inline int Comm_set_attr(u64 , int , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_attr(RealComm, int, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_errhandler
-inline int Comm_set_errhandler(u64 comm, u64 errhandler) {
-  return done(MPI_Comm_set_errhandler(native<MPI_Comm>(comm), native<MPI_Errhandler>(errhandler)));
+inline int Comm_set_errhandler(RealComm comm, RealErrhandler errhandler) {
+  return done(MPI_Comm_set_errhandler(native(comm), native(errhandler)));
 }
 #else
-inline int Comm_set_errhandler(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_errhandler(RealComm, RealErrhandler) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_info
-inline int Comm_set_info(u64 comm, u64 info) {
-  return done(MPI_Comm_set_info(native<MPI_Comm>(comm), native<MPI_Info>(info)));
+inline int Comm_set_info(RealComm comm, RealInfo info) {
+  return done(MPI_Comm_set_info(native(comm), native(info)));
 }
 #else
-inline int Comm_set_info(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_info(RealComm, RealInfo) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_set_name
-inline int Comm_set_name(u64 comm, const char* comm_name) {
-  return done(MPI_Comm_set_name(native<MPI_Comm>(comm), as_any(comm_name)));
+inline int Comm_set_name(RealComm comm, const char* comm_name) {
+  return done(MPI_Comm_set_name(native(comm), as_any(comm_name)));
 }
 #else
-inline int Comm_set_name(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_set_name(RealComm, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_size
-inline int Comm_size(u64 comm, int* size) {
-  return done(MPI_Comm_size(native<MPI_Comm>(comm), as_any(size)));
+inline int Comm_size(RealComm comm, int* size) {
+  return done(MPI_Comm_size(native(comm), as_any(size)));
 }
 #else
-inline int Comm_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_size(RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_spawn
-inline int Comm_spawn(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm, u64* intercomm, int* array_of_errcodes) {
+inline int Comm_spawn(const char* command, char** argv, int maxprocs, RealInfo info, int root,
+                      RealComm comm, RealComm* intercomm, int* array_of_errcodes) {
   MPI_Comm native_intercomm = {};
-  const int outcome = MPI_Comm_spawn(as_any(command), as_any(argv), maxprocs, native<MPI_Info>(info), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
+  const int outcome = MPI_Comm_spawn(as_any(command), as_any(argv), maxprocs, native(info),
+                                     rank_in(root), native(comm), &native_intercomm,
+                                     as_any(array_of_errcodes));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *intercomm = canonical(native_intercomm);
+  *intercomm = canonical<mpi::kComm>(native_intercomm);
   return 0;
 }
 #else
-inline int Comm_spawn(const char* , char** , int , u64 , int , u64 , u64* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_spawn(const char*, char**, int, RealInfo, int, RealComm, RealComm*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_spawn_multiple
-inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const u64* array_of_info, int root, u64 comm, u64* intercomm, int* array_of_errcodes) {
-  ConstHandleArray<MPI_Info> native_array_of_info(array_of_info, count);
+inline int Comm_spawn_multiple(int count, char** array_of_commands, char*** array_of_argv,
+                               const int* array_of_maxprocs, const RealInfo* array_of_info,
+                               int root, RealComm comm, RealComm* intercomm,
+                               int* array_of_errcodes) {
+  ConstHandleArray<mpi::kInfo> native_array_of_info(array_of_info, count);
   MPI_Comm native_intercomm = {};
-  const int outcome = MPI_Comm_spawn_multiple(count, as_any(array_of_commands), as_any(array_of_argv), as_any(array_of_maxprocs), native_array_of_info.data(), rank_in(root), native<MPI_Comm>(comm), &native_intercomm, as_any(array_of_errcodes));
+  const int outcome = MPI_Comm_spawn_multiple(count, as_any(array_of_commands),
+                                              as_any(array_of_argv), as_any(array_of_maxprocs),
+                                              native_array_of_info.data(), rank_in(root),
+                                              native(comm), &native_intercomm,
+                                              as_any(array_of_errcodes));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *intercomm = canonical(native_intercomm);
+  *intercomm = canonical<mpi::kComm>(native_intercomm);
   return 0;
 }
 #else
-inline int Comm_spawn_multiple(int , char** , char*** , const int* , const u64* , int , u64 , u64* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_spawn_multiple(int, char**, char***, const int*, const RealInfo*, int, RealComm,
+                               RealComm*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_split
-inline int Comm_split(u64 comm, int color, int key, u64* newcomm) {
+inline int Comm_split(RealComm comm, int color, int key, RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_split(native<MPI_Comm>(comm), color, key, &native_newcomm);
+  const int outcome = MPI_Comm_split(native(comm), color, key, &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_split(u64 , int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_split(RealComm, int, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_split_type
-inline int Comm_split_type(u64 comm, int split_type, int key, u64 info, u64* newcomm) {
+inline int Comm_split_type(RealComm comm, int split_type, int key, RealInfo info,
+                           RealComm* newcomm) {
   MPI_Comm native_newcomm = {};
-  const int outcome = MPI_Comm_split_type(native<MPI_Comm>(comm), split_type_in(split_type), key, native<MPI_Info>(info), &native_newcomm);
+  const int outcome = MPI_Comm_split_type(native(comm), split_type_in(split_type), key,
+                                          native(info), &native_newcomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newcomm = canonical(native_newcomm);
+  *newcomm = canonical<mpi::kComm>(native_newcomm);
   return 0;
 }
 #else
-inline int Comm_split_type(u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_split_type(RealComm, int, int, RealInfo, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Comm_test_inter
-inline int Comm_test_inter(u64 comm, int* flag) {
-  return done(MPI_Comm_test_inter(native<MPI_Comm>(comm), as_any(flag)));
+inline int Comm_test_inter(RealComm comm, int* flag) {
+  return done(MPI_Comm_test_inter(native(comm), as_any(flag)));
 }
 #else
-inline int Comm_test_inter(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Comm_test_inter(RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Compare_and_swap
-inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 win) {
-  return done(MPI_Compare_and_swap(as_buffer(origin_addr), as_buffer(compare_addr), as_buffer(result_addr), native<MPI_Datatype>(datatype), rank_in(target_rank), target_disp, native<MPI_Win>(win)));
+inline int Compare_and_swap(const void* origin_addr, const void* compare_addr, void* result_addr,
+                            RealDatatype datatype, int target_rank, i64 target_disp, RealWin win) {
+  return done(MPI_Compare_and_swap(as_buffer(origin_addr), as_buffer(compare_addr),
+                                   as_buffer(result_addr), native(datatype), rank_in(target_rank),
+                                   target_disp, native(win)));
 }
 #else
-inline int Compare_and_swap(const void* , const void* , void* , u64 , int , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Compare_and_swap(const void*, const void*, void*, RealDatatype, int, i64, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dims_create
@@ -1726,59 +1954,88 @@ inline int Dims_create(int nnodes, int ndims, int* dims) {
   return done(MPI_Dims_create(nnodes, ndims, as_any(dims)));
 }
 #else
-inline int Dims_create(int , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Dims_create(int, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_create
-inline int Dist_graph_create(u64 comm_old, int n, const int* sources, const int* degrees, const int* destinations, const int* weights, u64 info, int reorder, u64* comm_dist_graph) {
+inline int Dist_graph_create(RealComm comm_old, int n, const int* sources, const int* degrees,
+                             const int* destinations, const int* weights, RealInfo info,
+                             int reorder, RealComm* comm_dist_graph) {
   MPI_Comm native_comm_dist_graph = {};
-  const int outcome = MPI_Dist_graph_create(native<MPI_Comm>(comm_old), n, as_any(sources), as_any(degrees), as_any(destinations), as_weights(weights), native<MPI_Info>(info), reorder, &native_comm_dist_graph);
+  const int outcome = MPI_Dist_graph_create(native(comm_old), n, as_any(sources), as_any(degrees),
+                                            as_any(destinations), as_weights(weights), native(info),
+                                            reorder, &native_comm_dist_graph);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *comm_dist_graph = canonical(native_comm_dist_graph);
+  *comm_dist_graph = canonical<mpi::kComm>(native_comm_dist_graph);
   return 0;
 }
 #else
-inline int Dist_graph_create(u64 , int , const int* , const int* , const int* , const int* , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_create(RealComm, int, const int*, const int*, const int*, const int*,
+                             RealInfo, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_create_adjacent
-inline int Dist_graph_create_adjacent(u64 comm_old, int indegree, const int* sources, const int* sourceweights, int outdegree, const int* destinations, const int* destweights, u64 info, int reorder, u64* comm_dist_graph) {
+inline int Dist_graph_create_adjacent(RealComm comm_old, int indegree, const int* sources,
+                                      const int* sourceweights, int outdegree,
+                                      const int* destinations, const int* destweights,
+                                      RealInfo info, int reorder, RealComm* comm_dist_graph) {
   MPI_Comm native_comm_dist_graph = {};
-  const int outcome = MPI_Dist_graph_create_adjacent(native<MPI_Comm>(comm_old), indegree, as_any(sources), as_weights(sourceweights), outdegree, as_any(destinations), as_weights(destweights), native<MPI_Info>(info), reorder, &native_comm_dist_graph);
+  const int outcome = MPI_Dist_graph_create_adjacent(native(comm_old), indegree, as_any(sources),
+                                                     as_weights(sourceweights), outdegree,
+                                                     as_any(destinations), as_weights(destweights),
+                                                     native(info), reorder,
+                                                     &native_comm_dist_graph);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *comm_dist_graph = canonical(native_comm_dist_graph);
+  *comm_dist_graph = canonical<mpi::kComm>(native_comm_dist_graph);
   return 0;
 }
 #else
-inline int Dist_graph_create_adjacent(u64 , int , const int* , const int* , int , const int* , const int* , u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_create_adjacent(RealComm, int, const int*, const int*, int, const int*,
+                                      const int*, RealInfo, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_neighbors
-inline int Dist_graph_neighbors(u64 comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights) {
-  return done(MPI_Dist_graph_neighbors(native<MPI_Comm>(comm), maxindegree, as_any(sources), as_weights(sourceweights), maxoutdegree, as_any(destinations), as_weights(destweights)));
+inline int Dist_graph_neighbors(RealComm comm, int maxindegree, int* sources, int* sourceweights,
+                                int maxoutdegree, int* destinations, int* destweights) {
+  return done(MPI_Dist_graph_neighbors(native(comm), maxindegree, as_any(sources),
+                                       as_weights(sourceweights), maxoutdegree,
+                                       as_any(destinations), as_weights(destweights)));
 }
 #else
-inline int Dist_graph_neighbors(u64 , int , int* , int* , int , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_neighbors(RealComm, int, int*, int*, int, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Dist_graph_neighbors_count
-inline int Dist_graph_neighbors_count(u64 comm, int* indegree, int* outdegree, int* weighted) {
-  return done(MPI_Dist_graph_neighbors_count(native<MPI_Comm>(comm), as_any(indegree), as_any(outdegree), as_any(weighted)));
+inline int Dist_graph_neighbors_count(RealComm comm, int* indegree, int* outdegree, int* weighted) {
+  return done(MPI_Dist_graph_neighbors_count(native(comm), as_any(indegree), as_any(outdegree),
+                                             as_any(weighted)));
 }
 #else
-inline int Dist_graph_neighbors_count(u64 , int* , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Dist_graph_neighbors_count(RealComm, int*, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Errhandler_free
-inline int Errhandler_free(u64* errhandler) {
-  MPI_Errhandler native_errhandler = native<MPI_Errhandler>(*errhandler);
+inline int Errhandler_free(RealErrhandler* errhandler) {
+  MPI_Errhandler native_errhandler = native(*errhandler);
   const int outcome = MPI_Errhandler_free(&native_errhandler);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *errhandler = canonical(native_errhandler);
+  *errhandler = canonical<mpi::kErrhandler>(native_errhandler);
   return 0;
 }
 #else
-inline int Errhandler_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Errhandler_free(RealErrhandler*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Error_class
@@ -1789,7 +2046,9 @@ inline int Error_class(int errorcode, int* errorclass) {
   return 0;
 }
 #else
-inline int Error_class(int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Error_class(int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Error_string
@@ -1797,936 +2056,1223 @@ inline int Error_string(int errorcode, char* text, int* resultlen) {
   return done(MPI_Error_string(error_class_in(errorcode), as_any(text), as_any(resultlen)));
 }
 #else
-inline int Error_string(int , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Error_string(int, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Exscan
-inline int Exscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Exscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Exscan(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                  RealComm comm) {
+  return done(MPI_Exscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                         native(op), native(comm)));
 }
 #else
-inline int Exscan(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Exscan(const void*, void*, int, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Exscan_c
-inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Exscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Exscan_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                    RealComm comm) {
+  return done(MPI_Exscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                           native(op), native(comm)));
 }
 #else
-inline int Exscan_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Exscan_c(const void*, void*, i64, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Fetch_and_op
-inline int Fetch_and_op(const void* origin_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 op, u64 win) {
-  return done(MPI_Fetch_and_op(as_buffer(origin_addr), as_buffer(result_addr), native<MPI_Datatype>(datatype), rank_in(target_rank), target_disp, native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Fetch_and_op(const void* origin_addr, void* result_addr, RealDatatype datatype,
+                        int target_rank, i64 target_disp, RealOp op, RealWin win) {
+  return done(MPI_Fetch_and_op(as_buffer(origin_addr), as_buffer(result_addr), native(datatype),
+                               rank_in(target_rank), target_disp, native(op), native(win)));
 }
 #else
-inline int Fetch_and_op(const void* , void* , u64 , int , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Fetch_and_op(const void*, void*, RealDatatype, int, i64, RealOp, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_close
-inline int File_close(u64* fh) {
-  MPI_File native_fh = native<MPI_File>(*fh);
+inline int File_close(RealFile* fh) {
+  MPI_File native_fh = native(*fh);
   const int outcome = MPI_File_close(&native_fh);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *fh = canonical(native_fh);
+  *fh = canonical<mpi::kFile>(native_fh);
   return 0;
 }
 #else
-inline int File_close(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_close(RealFile*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_delete
-inline int File_delete(const char* filename, u64 info) {
-  return done(MPI_File_delete(as_any(filename), native<MPI_Info>(info)));
+inline int File_delete(const char* filename, RealInfo info) {
+  return done(MPI_File_delete(as_any(filename), native(info)));
 }
 #else
-inline int File_delete(const char* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_delete(const char*, RealInfo) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_amode
-inline int File_get_amode(u64 fh, int* amode) {
-  const int outcome = MPI_File_get_amode(native<MPI_File>(fh), as_any(amode));
+inline int File_get_amode(RealFile fh, int* amode) {
+  const int outcome = MPI_File_get_amode(native(fh), as_any(amode));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *amode = file_mode_out(*amode);
   return 0;
 }
 #else
-inline int File_get_amode(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_amode(RealFile, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_atomicity
-inline int File_get_atomicity(u64 fh, int* flag) {
-  return done(MPI_File_get_atomicity(native<MPI_File>(fh), as_any(flag)));
+inline int File_get_atomicity(RealFile fh, int* flag) {
+  return done(MPI_File_get_atomicity(native(fh), as_any(flag)));
 }
 #else
-inline int File_get_atomicity(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_atomicity(RealFile, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_byte_offset
-inline int File_get_byte_offset(u64 fh, i64 offset, i64* disp) {
-  return done(MPI_File_get_byte_offset(native<MPI_File>(fh), offset, as_any(disp)));
+inline int File_get_byte_offset(RealFile fh, i64 offset, i64* disp) {
+  return done(MPI_File_get_byte_offset(native(fh), offset, as_any(disp)));
 }
 #else
-inline int File_get_byte_offset(u64 , i64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_byte_offset(RealFile, i64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_group
-inline int File_get_group(u64 fh, u64* group) {
+inline int File_get_group(RealFile fh, RealGroup* group) {
   MPI_Group native_group = {};
-  const int outcome = MPI_File_get_group(native<MPI_File>(fh), &native_group);
+  const int outcome = MPI_File_get_group(native(fh), &native_group);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *group = canonical(native_group);
+  *group = canonical<mpi::kGroup>(native_group);
   return 0;
 }
 #else
-inline int File_get_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_group(RealFile, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_info
-inline int File_get_info(u64 fh, u64* info_used) {
+inline int File_get_info(RealFile fh, RealInfo* info_used) {
   MPI_Info native_info_used = {};
-  const int outcome = MPI_File_get_info(native<MPI_File>(fh), &native_info_used);
+  const int outcome = MPI_File_get_info(native(fh), &native_info_used);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *info_used = canonical(native_info_used);
+  *info_used = canonical<mpi::kInfo>(native_info_used);
   return 0;
 }
 #else
-inline int File_get_info(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_info(RealFile, RealInfo*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_position
-inline int File_get_position(u64 fh, i64* offset) {
-  return done(MPI_File_get_position(native<MPI_File>(fh), as_any(offset)));
+inline int File_get_position(RealFile fh, i64* offset) {
+  return done(MPI_File_get_position(native(fh), as_any(offset)));
 }
 #else
-inline int File_get_position(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_position(RealFile, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_position_shared
-inline int File_get_position_shared(u64 fh, i64* offset) {
-  return done(MPI_File_get_position_shared(native<MPI_File>(fh), as_any(offset)));
+inline int File_get_position_shared(RealFile fh, i64* offset) {
+  return done(MPI_File_get_position_shared(native(fh), as_any(offset)));
 }
 #else
-inline int File_get_position_shared(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_position_shared(RealFile, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_size
-inline int File_get_size(u64 fh, i64* size) {
-  return done(MPI_File_get_size(native<MPI_File>(fh), as_any(size)));
+inline int File_get_size(RealFile fh, i64* size) {
+  return done(MPI_File_get_size(native(fh), as_any(size)));
 }
 #else
-inline int File_get_size(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_size(RealFile, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_type_extent
-inline int File_get_type_extent(u64 fh, u64 datatype, i64* extent) {
-  return done(MPI_File_get_type_extent(native<MPI_File>(fh), native<MPI_Datatype>(datatype), as_any(extent)));
+inline int File_get_type_extent(RealFile fh, RealDatatype datatype, i64* extent) {
+  return done(MPI_File_get_type_extent(native(fh), native(datatype), as_any(extent)));
 }
 #else
-inline int File_get_type_extent(u64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_type_extent(RealFile, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_type_extent_c
-inline int File_get_type_extent_c(u64 fh, u64 datatype, i64* extent) {
-  return done(MPI_File_get_type_extent_c(native<MPI_File>(fh), native<MPI_Datatype>(datatype), as_any(extent)));
+inline int File_get_type_extent_c(RealFile fh, RealDatatype datatype, i64* extent) {
+  return done(MPI_File_get_type_extent_c(native(fh), native(datatype), as_any(extent)));
 }
 #else
-inline int File_get_type_extent_c(u64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_type_extent_c(RealFile, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_get_view
-inline int File_get_view(u64 fh, i64* disp, u64* etype, u64* filetype, char* datarep) {
+inline int File_get_view(RealFile fh, i64* disp, RealDatatype* etype, RealDatatype* filetype,
+                         char* datarep) {
   MPI_Datatype native_etype = {};
   MPI_Datatype native_filetype = {};
-  const int outcome = MPI_File_get_view(native<MPI_File>(fh), as_any(disp), &native_etype, &native_filetype, as_any(datarep));
+  const int outcome = MPI_File_get_view(native(fh), as_any(disp), &native_etype, &native_filetype,
+                                        as_any(datarep));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *etype = canonical(native_etype);
-  *filetype = canonical(native_filetype);
+  *etype = canonical<mpi::kDatatype>(native_etype);
+  *filetype = canonical<mpi::kDatatype>(native_filetype);
   return 0;
 }
 #else
-inline int File_get_view(u64 , i64* , u64* , u64* , char* ) { return abi::kErrUnsupportedOperation; }
+inline int File_get_view(RealFile, i64*, RealDatatype*, RealDatatype*, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread
-inline int File_iread(u64 fh, void* buf, int count, u64 datatype, u64* request) {
+inline int File_iread(RealFile fh, void* buf, int count, RealDatatype datatype,
+                      RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread(native(fh), as_buffer(buf), count, native(datatype),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread(u64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread(RealFile, void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_c
-inline int File_iread_c(u64 fh, void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iread_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                        RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_c(native(fh), as_buffer(buf), count, native(datatype),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_c(u64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_c(RealFile, void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_all
-inline int File_iread_all(u64 fh, void* buf, int count, u64 datatype, u64* request) {
+inline int File_iread_all(RealFile fh, void* buf, int count, RealDatatype datatype,
+                          RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_all(native(fh), as_buffer(buf), count, native(datatype),
+                                         &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_all(u64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_all(RealFile, void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_all_c
-inline int File_iread_all_c(u64 fh, void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iread_all_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                            RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_all_c(native(fh), as_buffer(buf), count, native(datatype),
+                                           &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_all_c(u64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_all_c(RealFile, void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at
-inline int File_iread_at(u64 fh, i64 offset, void* buf, int count, u64 datatype, u64* request) {
+inline int File_iread_at(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                         RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at(native(fh), offset, as_buffer(buf), count, native(datatype),
+                                        &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_at(u64 , i64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at(RealFile, i64, void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at_c
-inline int File_iread_at_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iread_at_c(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                           RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at_c(native(fh), offset, as_buffer(buf), count,
+                                          native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_at_c(u64 , i64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at_c(RealFile, i64, void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at_all
-inline int File_iread_at_all(u64 fh, i64 offset, void* buf, int count, u64 datatype, u64* request) {
+inline int File_iread_at_all(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                             RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at_all(native(fh), offset, as_buffer(buf), count,
+                                            native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_at_all(u64 , i64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at_all(RealFile, i64, void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_at_all_c
-inline int File_iread_at_all_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iread_at_all_c(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                               RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_at_all_c(native(fh), offset, as_buffer(buf), count,
+                                              native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_at_all_c(u64 , i64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_at_all_c(RealFile, i64, void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_shared
-inline int File_iread_shared(u64 fh, void* buf, int count, u64 datatype, u64* request) {
+inline int File_iread_shared(RealFile fh, void* buf, int count, RealDatatype datatype,
+                             RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_shared(native(fh), as_buffer(buf), count, native(datatype),
+                                            &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_shared(u64 , void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_shared(RealFile, void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iread_shared_c
-inline int File_iread_shared_c(u64 fh, void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iread_shared_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                               RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iread_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iread_shared_c(native(fh), as_buffer(buf), count, native(datatype),
+                                              &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iread_shared_c(u64 , void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iread_shared_c(RealFile, void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite
-inline int File_iwrite(u64 fh, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                       RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite(native(fh), as_buffer(buf), count, native(datatype),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite(u64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite(RealFile, const void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_c
-inline int File_iwrite_c(u64 fh, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                         RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_c(native(fh), as_buffer(buf), count, native(datatype),
+                                        &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_c(u64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_c(RealFile, const void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_all
-inline int File_iwrite_all(u64 fh, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite_all(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                           RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_all(native(fh), as_buffer(buf), count, native(datatype),
+                                          &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_all(u64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_all(RealFile, const void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_all_c
-inline int File_iwrite_all_c(u64 fh, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_all_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                             RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_all_c(native(fh), as_buffer(buf), count, native(datatype),
+                                            &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_all_c(u64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_all_c(RealFile, const void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at
-inline int File_iwrite_at(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite_at(RealFile fh, i64 offset, const void* buf, int count,
+                          RealDatatype datatype, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at(native(fh), offset, as_buffer(buf), count,
+                                         native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at(u64 , i64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at(RealFile, i64, const void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at_c
-inline int File_iwrite_at_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_at_c(RealFile fh, i64 offset, const void* buf, i64 count,
+                            RealDatatype datatype, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at_c(native(fh), offset, as_buffer(buf), count,
+                                           native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at_c(u64 , i64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at_c(RealFile, i64, const void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at_all
-inline int File_iwrite_at_all(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite_at_all(RealFile fh, i64 offset, const void* buf, int count,
+                              RealDatatype datatype, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at_all(native(fh), offset, as_buffer(buf), count,
+                                             native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at_all(u64 , i64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at_all(RealFile, i64, const void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_at_all_c
-inline int File_iwrite_at_all_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_at_all_c(RealFile fh, i64 offset, const void* buf, i64 count,
+                                RealDatatype datatype, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_at_all_c(native(fh), offset, as_buffer(buf), count,
+                                               native(datatype), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_at_all_c(u64 , i64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_at_all_c(RealFile, i64, const void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_shared
-inline int File_iwrite_shared(u64 fh, const void* buf, int count, u64 datatype, u64* request) {
+inline int File_iwrite_shared(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                              RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_shared(native(fh), as_buffer(buf), count, native(datatype),
+                                             &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_shared(u64 , const void* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_shared(RealFile, const void*, int, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_iwrite_shared_c
-inline int File_iwrite_shared_c(u64 fh, const void* buf, i64 count, u64 datatype, u64* request) {
+inline int File_iwrite_shared_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                                RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_File_iwrite_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_request);
+  const int outcome = MPI_File_iwrite_shared_c(native(fh), as_buffer(buf), count, native(datatype),
+                                               &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int File_iwrite_shared_c(u64 , const void* , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_iwrite_shared_c(RealFile, const void*, i64, RealDatatype, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_open
-inline int File_open(u64 comm, const char* filename, int amode, u64 info, u64* fh) {
+inline int File_open(RealComm comm, const char* filename, int amode, RealInfo info, RealFile* fh) {
   MPI_File native_fh = {};
-  const int outcome = MPI_File_open(native<MPI_Comm>(comm), as_any(filename), file_mode_in(amode), native<MPI_Info>(info), &native_fh);
+  const int outcome = MPI_File_open(native(comm), as_any(filename), file_mode_in(amode),
+                                    native(info), &native_fh);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *fh = canonical(native_fh);
+  *fh = canonical<mpi::kFile>(native_fh);
   return 0;
 }
 #else
-inline int File_open(u64 , const char* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int File_open(RealComm, const char*, int, RealInfo, RealFile*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_preallocate
-inline int File_preallocate(u64 fh, i64 size) {
-  return done(MPI_File_preallocate(native<MPI_File>(fh), size));
+inline int File_preallocate(RealFile fh, i64 size) {
+  return done(MPI_File_preallocate(native(fh), size));
 }
 #else
-inline int File_preallocate(u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_preallocate(RealFile, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read
-inline int File_read(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read(RealFile fh, void* buf, int count, RealDatatype datatype,
+                     CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read(native(fh), as_buffer(buf), count, native(datatype),
+                                    native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read(RealFile, void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_c
-inline int File_read_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                       CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_c(native(fh), as_buffer(buf), count, native(datatype),
+                                      native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_c(RealFile, void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all
-inline int File_read_all(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_all(RealFile fh, void* buf, int count, RealDatatype datatype,
+                         CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_all(native(fh), as_buffer(buf), count, native(datatype),
+                                        native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_all(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all(RealFile, void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_c
-inline int File_read_all_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_all_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                           CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_all_c(native(fh), as_buffer(buf), count, native(datatype),
+                                          native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_all_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_c(RealFile, void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_begin
-inline int File_read_all_begin(u64 fh, void* buf, int count, u64 datatype) {
-  return done(MPI_File_read_all_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_read_all_begin(RealFile fh, void* buf, int count, RealDatatype datatype) {
+  return done(MPI_File_read_all_begin(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_read_all_begin(u64 , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_begin(RealFile, void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_begin_c
-inline int File_read_all_begin_c(u64 fh, void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_read_all_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_read_all_begin_c(RealFile fh, void* buf, i64 count, RealDatatype datatype) {
+  return done(MPI_File_read_all_begin_c(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_read_all_begin_c(u64 , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_begin_c(RealFile, void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_all_end
-inline int File_read_all_end(u64 fh, void* buf, CanonStatus* status) {
+inline int File_read_all_end(RealFile fh, void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_read_all_end(native(fh), as_buffer(buf), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_all_end(u64 , void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_all_end(RealFile, void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at
-inline int File_read_at(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_at(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                        CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at(native(fh), offset, as_buffer(buf), count, native(datatype),
+                                       native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at(u64 , i64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at(RealFile, i64, void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_c
-inline int File_read_at_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_at_c(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                          CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at_c(native(fh), offset, as_buffer(buf), count,
+                                         native(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_c(u64 , i64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_c(RealFile, i64, void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all
-inline int File_read_at_all(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_at_all(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                            CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at_all(native(fh), offset, as_buffer(buf), count,
+                                           native(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_all(u64 , i64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all(RealFile, i64, void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_c
-inline int File_read_at_all_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_at_all_c(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                              CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_at_all_c(native(fh), offset, as_buffer(buf), count,
+                                             native(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_all_c(u64 , i64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_c(RealFile, i64, void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_begin
-inline int File_read_at_all_begin(u64 fh, i64 offset, void* buf, int count, u64 datatype) {
-  return done(MPI_File_read_at_all_begin(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_read_at_all_begin(RealFile fh, i64 offset, void* buf, int count,
+                                  RealDatatype datatype) {
+  return done(MPI_File_read_at_all_begin(native(fh), offset, as_buffer(buf), count,
+                                         native(datatype)));
 }
 #else
-inline int File_read_at_all_begin(u64 , i64 , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_begin(RealFile, i64, void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_begin_c
-inline int File_read_at_all_begin_c(u64 fh, i64 offset, void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_read_at_all_begin_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_read_at_all_begin_c(RealFile fh, i64 offset, void* buf, i64 count,
+                                    RealDatatype datatype) {
+  return done(MPI_File_read_at_all_begin_c(native(fh), offset, as_buffer(buf), count,
+                                           native(datatype)));
 }
 #else
-inline int File_read_at_all_begin_c(u64 , i64 , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_begin_c(RealFile, i64, void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_at_all_end
-inline int File_read_at_all_end(u64 fh, void* buf, CanonStatus* status) {
+inline int File_read_at_all_end(RealFile fh, void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_at_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_read_at_all_end(native(fh), as_buffer(buf), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_at_all_end(u64 , void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_at_all_end(RealFile, void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered
-inline int File_read_ordered(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_ordered(RealFile fh, void* buf, int count, RealDatatype datatype,
+                             CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_ordered(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_ordered(native(fh), as_buffer(buf), count, native(datatype),
+                                            native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_ordered(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered(RealFile, void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_c
-inline int File_read_ordered_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_ordered_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                               CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_ordered_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_ordered_c(native(fh), as_buffer(buf), count, native(datatype),
+                                              native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_ordered_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_c(RealFile, void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_begin
-inline int File_read_ordered_begin(u64 fh, void* buf, int count, u64 datatype) {
-  return done(MPI_File_read_ordered_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_read_ordered_begin(RealFile fh, void* buf, int count, RealDatatype datatype) {
+  return done(MPI_File_read_ordered_begin(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_read_ordered_begin(u64 , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_begin(RealFile, void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_begin_c
-inline int File_read_ordered_begin_c(u64 fh, void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_read_ordered_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_read_ordered_begin_c(RealFile fh, void* buf, i64 count, RealDatatype datatype) {
+  return done(MPI_File_read_ordered_begin_c(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_read_ordered_begin_c(u64 , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_begin_c(RealFile, void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_ordered_end
-inline int File_read_ordered_end(u64 fh, void* buf, CanonStatus* status) {
+inline int File_read_ordered_end(RealFile fh, void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_ordered_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_read_ordered_end(native(fh), as_buffer(buf), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_ordered_end(u64 , void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_ordered_end(RealFile, void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_shared
-inline int File_read_shared(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_read_shared(RealFile fh, void* buf, int count, RealDatatype datatype,
+                            CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_shared(native(fh), as_buffer(buf), count, native(datatype),
+                                           native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_shared(u64 , void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_shared(RealFile, void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_read_shared_c
-inline int File_read_shared_c(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_read_shared_c(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                              CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_read_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_read_shared_c(native(fh), as_buffer(buf), count, native(datatype),
+                                             native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_read_shared_c(u64 , void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_read_shared_c(RealFile, void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_seek
-inline int File_seek(u64 fh, i64 offset, int whence) {
-  return done(MPI_File_seek(native<MPI_File>(fh), offset, seek_in(whence)));
+inline int File_seek(RealFile fh, i64 offset, int whence) {
+  return done(MPI_File_seek(native(fh), offset, seek_in(whence)));
 }
 #else
-inline int File_seek(u64 , i64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int File_seek(RealFile, i64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_seek_shared
-inline int File_seek_shared(u64 fh, i64 offset, int whence) {
-  return done(MPI_File_seek_shared(native<MPI_File>(fh), offset, seek_in(whence)));
+inline int File_seek_shared(RealFile fh, i64 offset, int whence) {
+  return done(MPI_File_seek_shared(native(fh), offset, seek_in(whence)));
 }
 #else
-inline int File_seek_shared(u64 , i64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int File_seek_shared(RealFile, i64, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_atomicity
-inline int File_set_atomicity(u64 fh, int flag) {
-  return done(MPI_File_set_atomicity(native<MPI_File>(fh), flag));
+inline int File_set_atomicity(RealFile fh, int flag) {
+  return done(MPI_File_set_atomicity(native(fh), flag));
 }
 #else
-inline int File_set_atomicity(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_atomicity(RealFile, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_errhandler
-inline int File_set_errhandler(u64 file, u64 errhandler) {
-  return done(MPI_File_set_errhandler(native<MPI_File>(file), native<MPI_Errhandler>(errhandler)));
+inline int File_set_errhandler(RealFile file, RealErrhandler errhandler) {
+  return done(MPI_File_set_errhandler(native(file), native(errhandler)));
 }
 #else
-inline int File_set_errhandler(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_errhandler(RealFile, RealErrhandler) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_info
-inline int File_set_info(u64 fh, u64 info) {
-  return done(MPI_File_set_info(native<MPI_File>(fh), native<MPI_Info>(info)));
+inline int File_set_info(RealFile fh, RealInfo info) {
+  return done(MPI_File_set_info(native(fh), native(info)));
 }
 #else
-inline int File_set_info(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_info(RealFile, RealInfo) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_size
-inline int File_set_size(u64 fh, i64 size) {
-  return done(MPI_File_set_size(native<MPI_File>(fh), size));
+inline int File_set_size(RealFile fh, i64 size) {
+  return done(MPI_File_set_size(native(fh), size));
 }
 #else
-inline int File_set_size(u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_size(RealFile, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_set_view
-inline int File_set_view(u64 fh, i64 disp, u64 etype, u64 filetype, const char* datarep, u64 info) {
-  return done(MPI_File_set_view(native<MPI_File>(fh), disp, native<MPI_Datatype>(etype), native<MPI_Datatype>(filetype), as_any(datarep), native<MPI_Info>(info)));
+inline int File_set_view(RealFile fh, i64 disp, RealDatatype etype, RealDatatype filetype,
+                         const char* datarep, RealInfo info) {
+  return done(MPI_File_set_view(native(fh), disp, native(etype), native(filetype), as_any(datarep),
+                                native(info)));
 }
 #else
-inline int File_set_view(u64 , i64 , u64 , u64 , const char* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_set_view(RealFile, i64, RealDatatype, RealDatatype, const char*, RealInfo) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_sync
-inline int File_sync(u64 fh) {
-  return done(MPI_File_sync(native<MPI_File>(fh)));
+inline int File_sync(RealFile fh) {
+  return done(MPI_File_sync(native(fh)));
 }
 #else
-inline int File_sync(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_sync(RealFile) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write
-inline int File_write(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                      CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write(native(fh), as_buffer(buf), count, native(datatype),
+                                     native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write(RealFile, const void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_c
-inline int File_write_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                        CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_c(native(fh), as_buffer(buf), count, native(datatype),
+                                       native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_c(RealFile, const void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all
-inline int File_write_all(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_all(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                          CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_all(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_all(native(fh), as_buffer(buf), count, native(datatype),
+                                         native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_all(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all(RealFile, const void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_c
-inline int File_write_all_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_all_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                            CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_all_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_all_c(native(fh), as_buffer(buf), count, native(datatype),
+                                           native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_all_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_c(RealFile, const void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_begin
-inline int File_write_all_begin(u64 fh, const void* buf, int count, u64 datatype) {
-  return done(MPI_File_write_all_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_write_all_begin(RealFile fh, const void* buf, int count, RealDatatype datatype) {
+  return done(MPI_File_write_all_begin(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_write_all_begin(u64 , const void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_begin(RealFile, const void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_begin_c
-inline int File_write_all_begin_c(u64 fh, const void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_write_all_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_write_all_begin_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype) {
+  return done(MPI_File_write_all_begin_c(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_write_all_begin_c(u64 , const void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_begin_c(RealFile, const void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_all_end
-inline int File_write_all_end(u64 fh, const void* buf, CanonStatus* status) {
+inline int File_write_all_end(RealFile fh, const void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_write_all_end(native(fh), as_buffer(buf), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_all_end(u64 , const void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_all_end(RealFile, const void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at
-inline int File_write_at(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_at(RealFile fh, i64 offset, const void* buf, int count, RealDatatype datatype,
+                         CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at(native(fh), offset, as_buffer(buf), count, native(datatype),
+                                        native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at(u64 , i64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at(RealFile, i64, const void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_c
-inline int File_write_at_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_at_c(RealFile fh, i64 offset, const void* buf, i64 count,
+                           RealDatatype datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at_c(native(fh), offset, as_buffer(buf), count,
+                                          native(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_c(u64 , i64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_c(RealFile, i64, const void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all
-inline int File_write_at_all(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_at_all(RealFile fh, i64 offset, const void* buf, int count,
+                             RealDatatype datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_all(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at_all(native(fh), offset, as_buffer(buf), count,
+                                            native(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_all(u64 , i64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all(RealFile, i64, const void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_c
-inline int File_write_at_all_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_at_all_c(RealFile fh, i64 offset, const void* buf, i64 count,
+                               RealDatatype datatype, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_all_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_at_all_c(native(fh), offset, as_buffer(buf), count,
+                                              native(datatype), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_all_c(u64 , i64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_c(RealFile, i64, const void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_begin
-inline int File_write_at_all_begin(u64 fh, i64 offset, const void* buf, int count, u64 datatype) {
-  return done(MPI_File_write_at_all_begin(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_write_at_all_begin(RealFile fh, i64 offset, const void* buf, int count,
+                                   RealDatatype datatype) {
+  return done(MPI_File_write_at_all_begin(native(fh), offset, as_buffer(buf), count,
+                                          native(datatype)));
 }
 #else
-inline int File_write_at_all_begin(u64 , i64 , const void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_begin(RealFile, i64, const void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_begin_c
-inline int File_write_at_all_begin_c(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_write_at_all_begin_c(native<MPI_File>(fh), offset, as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_write_at_all_begin_c(RealFile fh, i64 offset, const void* buf, i64 count,
+                                     RealDatatype datatype) {
+  return done(MPI_File_write_at_all_begin_c(native(fh), offset, as_buffer(buf), count,
+                                            native(datatype)));
 }
 #else
-inline int File_write_at_all_begin_c(u64 , i64 , const void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_begin_c(RealFile, i64, const void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_at_all_end
-inline int File_write_at_all_end(u64 fh, const void* buf, CanonStatus* status) {
+inline int File_write_at_all_end(RealFile fh, const void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_at_all_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_write_at_all_end(native(fh), as_buffer(buf), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_at_all_end(u64 , const void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_at_all_end(RealFile, const void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered
-inline int File_write_ordered(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_ordered(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                              CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_ordered(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_ordered(native(fh), as_buffer(buf), count, native(datatype),
+                                             native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_ordered(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered(RealFile, const void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_c
-inline int File_write_ordered_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_ordered_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                                CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_ordered_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_ordered_c(native(fh), as_buffer(buf), count, native(datatype),
+                                               native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_ordered_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_c(RealFile, const void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_begin
-inline int File_write_ordered_begin(u64 fh, const void* buf, int count, u64 datatype) {
-  return done(MPI_File_write_ordered_begin(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_write_ordered_begin(RealFile fh, const void* buf, int count,
+                                    RealDatatype datatype) {
+  return done(MPI_File_write_ordered_begin(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_write_ordered_begin(u64 , const void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_begin(RealFile, const void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_begin_c
-inline int File_write_ordered_begin_c(u64 fh, const void* buf, i64 count, u64 datatype) {
-  return done(MPI_File_write_ordered_begin_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype)));
+inline int File_write_ordered_begin_c(RealFile fh, const void* buf, i64 count,
+                                      RealDatatype datatype) {
+  return done(MPI_File_write_ordered_begin_c(native(fh), as_buffer(buf), count, native(datatype)));
 }
 #else
-inline int File_write_ordered_begin_c(u64 , const void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_begin_c(RealFile, const void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_ordered_end
-inline int File_write_ordered_end(u64 fh, const void* buf, CanonStatus* status) {
+inline int File_write_ordered_end(RealFile fh, const void* buf, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_ordered_end(native<MPI_File>(fh), as_buffer(buf), native_status.data());
+  const int outcome = MPI_File_write_ordered_end(native(fh), as_buffer(buf), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_ordered_end(u64 , const void* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_ordered_end(RealFile, const void*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_shared
-inline int File_write_shared(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status) {
+inline int File_write_shared(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                             CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_shared(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_shared(native(fh), as_buffer(buf), count, native(datatype),
+                                            native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_shared(u64 , const void* , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_shared(RealFile, const void*, int, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_File_write_shared_c
-inline int File_write_shared_c(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status) {
+inline int File_write_shared_c(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                               CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_File_write_shared_c(native<MPI_File>(fh), as_buffer(buf), count, native<MPI_Datatype>(datatype), native_status.data());
+  const int outcome = MPI_File_write_shared_c(native(fh), as_buffer(buf), count, native(datatype),
+                                              native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int File_write_shared_c(u64 , const void* , i64 , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int File_write_shared_c(RealFile, const void*, i64, RealDatatype, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Finalize
@@ -2734,7 +3280,9 @@ inline int Finalize() {
   return done(MPI_Finalize());
 }
 #else
-inline int Finalize() { return abi::kErrUnsupportedOperation; }
+inline int Finalize() {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Finalized
@@ -2742,7 +3290,9 @@ inline int Finalized(int* flag) {
   return done(MPI_Finalized(as_any(flag)));
 }
 #else
-inline int Finalized(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Finalized(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Free_mem
@@ -2750,71 +3300,123 @@ inline int Free_mem(void* base) {
   return done(MPI_Free_mem(as_buffer(base)));
 }
 #else
-inline int Free_mem(void* ) { return abi::kErrUnsupportedOperation; }
+inline int Free_mem(void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gather
-inline int Gather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gather(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                  int recvcount, RealDatatype recvtype, int root, RealComm comm) {
+  return done(MPI_Gather(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                         recvcount, native(recvtype), rank_in(root), native(comm)));
 }
 #else
-inline int Gather(const void* , int , u64 , void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gather(const void*, int, RealDatatype, void*, int, RealDatatype, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gather_c
-inline int Gather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gather_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                    i64 recvcount, RealDatatype recvtype, int root, RealComm comm) {
+  return done(MPI_Gather_c(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                           recvcount, native(recvtype), rank_in(root), native(comm)));
 }
 #else
-inline int Gather_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gather_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gatherv
-inline int Gatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gatherv(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                   const int* recvcounts, const int* displs, RealDatatype recvtype, int root,
+                   RealComm comm) {
+  return done(MPI_Gatherv(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                          as_any(recvcounts), as_any(displs), native(recvtype), rank_in(root),
+                          native(comm)));
 }
 #else
-inline int Gatherv(const void* , int , u64 , void* , const int* , const int* , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gatherv(const void*, int, RealDatatype, void*, const int*, const int*, RealDatatype, int,
+                   RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Gatherv_c
-inline int Gatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Gatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Gatherv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                     const i64* recvcounts, const i64* displs, RealDatatype recvtype, int root,
+                     RealComm comm) {
+  return done(MPI_Gatherv_c(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                            as_any(recvcounts), as_any(displs), native(recvtype), rank_in(root),
+                            native(comm)));
 }
 #else
-inline int Gatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Gatherv_c(const void*, i64, RealDatatype, void*, const i64*, const i64*, RealDatatype,
+                     int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get
-inline int Get(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Get(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Get(void* origin_addr, int origin_count, RealDatatype origin_datatype, int target_rank,
+               i64 target_disp, int target_count, RealDatatype target_datatype, RealWin win) {
+  return done(MPI_Get(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                      rank_in(target_rank), target_disp, target_count, native(target_datatype),
+                      native(win)));
 }
 #else
-inline int Get(void* , int , u64 , int , i64 , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get(void*, int, RealDatatype, int, i64, int, RealDatatype, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_c
-inline int Get_c(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Get_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Get_c(void* origin_addr, i64 origin_count, RealDatatype origin_datatype, int target_rank,
+                 i64 target_disp, i64 target_count, RealDatatype target_datatype, RealWin win) {
+  return done(MPI_Get_c(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                        rank_in(target_rank), target_disp, target_count, native(target_datatype),
+                        native(win)));
 }
 #else
-inline int Get_c(void* , i64 , u64 , int , i64 , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get_c(void*, i64, RealDatatype, int, i64, i64, RealDatatype, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_accumulate
-inline int Get_accumulate(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Get_accumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Get_accumulate(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                          void* result_addr, int result_count, RealDatatype result_datatype,
+                          int target_rank, i64 target_disp, int target_count,
+                          RealDatatype target_datatype, RealOp op, RealWin win) {
+  return done(MPI_Get_accumulate(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                                 as_buffer(result_addr), result_count, native(result_datatype),
+                                 rank_in(target_rank), target_disp, target_count,
+                                 native(target_datatype), native(op), native(win)));
 }
 #else
-inline int Get_accumulate(const void* , int , u64 , void* , int , u64 , int , i64 , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get_accumulate(const void*, int, RealDatatype, void*, int, RealDatatype, int, i64, int,
+                          RealDatatype, RealOp, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_accumulate_c
-inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win) {
-  return done(MPI_Get_accumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win)));
+inline int Get_accumulate_c(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                            void* result_addr, i64 result_count, RealDatatype result_datatype,
+                            int target_rank, i64 target_disp, i64 target_count,
+                            RealDatatype target_datatype, RealOp op, RealWin win) {
+  return done(MPI_Get_accumulate_c(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                                   as_buffer(result_addr), result_count, native(result_datatype),
+                                   rank_in(target_rank), target_disp, target_count,
+                                   native(target_datatype), native(op), native(win)));
 }
 #else
-inline int Get_accumulate_c(const void* , i64 , u64 , void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Get_accumulate_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, int, i64, i64,
+                            RealDatatype, RealOp, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_address
@@ -2822,52 +3424,64 @@ inline int Get_address(const void* location, i64* address) {
   return done(MPI_Get_address(as_buffer(location), as_any(address)));
 }
 #else
-inline int Get_address(const void* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_address(const void*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_count
-inline int Get_count(const CanonStatus* status, u64 datatype, int* count) {
+inline int Get_count(const CanonStatus* status, RealDatatype datatype, int* count) {
   InStatus native_status(status);
-  return done(MPI_Get_count(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_count(native_status.data(), native(datatype), as_any(count)));
 }
 #else
-inline int Get_count(const CanonStatus* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_count(const CanonStatus*, RealDatatype, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_count_c
-inline int Get_count_c(const CanonStatus* status, u64 datatype, i64* count) {
+inline int Get_count_c(const CanonStatus* status, RealDatatype datatype, i64* count) {
   InStatus native_status(status);
-  return done(MPI_Get_count_c(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_count_c(native_status.data(), native(datatype), as_any(count)));
 }
 #else
-inline int Get_count_c(const CanonStatus* , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_count_c(const CanonStatus*, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_elements
-inline int Get_elements(const CanonStatus* status, u64 datatype, int* count) {
+inline int Get_elements(const CanonStatus* status, RealDatatype datatype, int* count) {
   InStatus native_status(status);
-  return done(MPI_Get_elements(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_elements(native_status.data(), native(datatype), as_any(count)));
 }
 #else
-inline int Get_elements(const CanonStatus* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_elements(const CanonStatus*, RealDatatype, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_elements_c
-inline int Get_elements_c(const CanonStatus* status, u64 datatype, i64* count) {
+inline int Get_elements_c(const CanonStatus* status, RealDatatype datatype, i64* count) {
   InStatus native_status(status);
-  return done(MPI_Get_elements_c(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_elements_c(native_status.data(), native(datatype), as_any(count)));
 }
 #else
-inline int Get_elements_c(const CanonStatus* , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_elements_c(const CanonStatus*, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_elements_x
-inline int Get_elements_x(const CanonStatus* status, u64 datatype, i64* count) {
+inline int Get_elements_x(const CanonStatus* status, RealDatatype datatype, i64* count) {
   InStatus native_status(status);
-  return done(MPI_Get_elements_x(native_status.data(), native<MPI_Datatype>(datatype), as_any(count)));
+  return done(MPI_Get_elements_x(native_status.data(), native(datatype), as_any(count)));
 }
 #else
-inline int Get_elements_x(const CanonStatus* , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_elements_x(const CanonStatus*, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_library_version
@@ -2875,7 +3489,9 @@ inline int Get_library_version(char* version, int* resultlen) {
   return done(MPI_Get_library_version(as_any(version), as_any(resultlen)));
 }
 #else
-inline int Get_library_version(char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_library_version(char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_processor_name
@@ -2883,7 +3499,9 @@ inline int Get_processor_name(char* name, int* resultlen) {
   return done(MPI_Get_processor_name(as_any(name), as_any(resultlen)));
 }
 #else
-inline int Get_processor_name(char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_processor_name(char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Get_version
@@ -2891,734 +3509,1035 @@ inline int Get_version(int* version, int* subversion) {
   return done(MPI_Get_version(as_any(version), as_any(subversion)));
 }
 #else
-inline int Get_version(int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Get_version(int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_create
-inline int Graph_create(u64 comm_old, int nnodes, const int* index, const int* edges, int reorder, u64* comm_graph) {
+inline int Graph_create(RealComm comm_old, int nnodes, const int* index, const int* edges,
+                        int reorder, RealComm* comm_graph) {
   MPI_Comm native_comm_graph = {};
-  const int outcome = MPI_Graph_create(native<MPI_Comm>(comm_old), nnodes, as_any(index), as_any(edges), reorder, &native_comm_graph);
+  const int outcome = MPI_Graph_create(native(comm_old), nnodes, as_any(index), as_any(edges),
+                                       reorder, &native_comm_graph);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *comm_graph = canonical(native_comm_graph);
+  *comm_graph = canonical<mpi::kComm>(native_comm_graph);
   return 0;
 }
 #else
-inline int Graph_create(u64 , int , const int* , const int* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_create(RealComm, int, const int*, const int*, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_get
-inline int Graph_get(u64 comm, int maxindex, int maxedges, int* index, int* edges) {
-  return done(MPI_Graph_get(native<MPI_Comm>(comm), maxindex, maxedges, as_any(index), as_any(edges)));
+inline int Graph_get(RealComm comm, int maxindex, int maxedges, int* index, int* edges) {
+  return done(MPI_Graph_get(native(comm), maxindex, maxedges, as_any(index), as_any(edges)));
 }
 #else
-inline int Graph_get(u64 , int , int , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_get(RealComm, int, int, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_map
-inline int Graph_map(u64 comm, int nnodes, const int* index, const int* edges, int* newrank) {
-  const int outcome = MPI_Graph_map(native<MPI_Comm>(comm), nnodes, as_any(index), as_any(edges), as_any(newrank));
+inline int Graph_map(RealComm comm, int nnodes, const int* index, const int* edges, int* newrank) {
+  const int outcome = MPI_Graph_map(native(comm), nnodes, as_any(index), as_any(edges),
+                                    as_any(newrank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *newrank = rank_out(*newrank);
   return 0;
 }
 #else
-inline int Graph_map(u64 , int , const int* , const int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_map(RealComm, int, const int*, const int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_neighbors
-inline int Graph_neighbors(u64 comm, int rank, int maxneighbors, int* neighbors) {
-  return done(MPI_Graph_neighbors(native<MPI_Comm>(comm), rank_in(rank), maxneighbors, as_any(neighbors)));
+inline int Graph_neighbors(RealComm comm, int rank, int maxneighbors, int* neighbors) {
+  return done(MPI_Graph_neighbors(native(comm), rank_in(rank), maxneighbors, as_any(neighbors)));
 }
 #else
-inline int Graph_neighbors(u64 , int , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_neighbors(RealComm, int, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graph_neighbors_count
-inline int Graph_neighbors_count(u64 comm, int rank, int* nneighbors) {
-  return done(MPI_Graph_neighbors_count(native<MPI_Comm>(comm), rank_in(rank), as_any(nneighbors)));
+inline int Graph_neighbors_count(RealComm comm, int rank, int* nneighbors) {
+  return done(MPI_Graph_neighbors_count(native(comm), rank_in(rank), as_any(nneighbors)));
 }
 #else
-inline int Graph_neighbors_count(u64 , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graph_neighbors_count(RealComm, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Graphdims_get
-inline int Graphdims_get(u64 comm, int* nnodes, int* nedges) {
-  return done(MPI_Graphdims_get(native<MPI_Comm>(comm), as_any(nnodes), as_any(nedges)));
+inline int Graphdims_get(RealComm comm, int* nnodes, int* nedges) {
+  return done(MPI_Graphdims_get(native(comm), as_any(nnodes), as_any(nedges)));
 }
 #else
-inline int Graphdims_get(u64 , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Graphdims_get(RealComm, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_compare
-inline int Group_compare(u64 group1, u64 group2, int* result) {
-  const int outcome = MPI_Group_compare(native<MPI_Group>(group1), native<MPI_Group>(group2), as_any(result));
+inline int Group_compare(RealGroup group1, RealGroup group2, int* result) {
+  const int outcome = MPI_Group_compare(native(group1), native(group2), as_any(result));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *result = comparison_out(*result);
   return 0;
 }
 #else
-inline int Group_compare(u64 , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_compare(RealGroup, RealGroup, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_difference
-inline int Group_difference(u64 group1, u64 group2, u64* newgroup) {
+inline int Group_difference(RealGroup group1, RealGroup group2, RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_difference(native<MPI_Group>(group1), native<MPI_Group>(group2), &native_newgroup);
+  const int outcome = MPI_Group_difference(native(group1), native(group2), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_difference(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_difference(RealGroup, RealGroup, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_excl
-inline int Group_excl(u64 group, int n, const int* ranks, u64* newgroup) {
+inline int Group_excl(RealGroup group, int n, const int* ranks, RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_excl(native<MPI_Group>(group), n, as_any(ranks), &native_newgroup);
+  const int outcome = MPI_Group_excl(native(group), n, as_any(ranks), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_excl(u64 , int , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_excl(RealGroup, int, const int*, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_free
-inline int Group_free(u64* group) {
-  MPI_Group native_group = native<MPI_Group>(*group);
+inline int Group_free(RealGroup* group) {
+  MPI_Group native_group = native(*group);
   const int outcome = MPI_Group_free(&native_group);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *group = canonical(native_group);
+  *group = canonical<mpi::kGroup>(native_group);
   return 0;
 }
 #else
-inline int Group_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_free(RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_incl
-inline int Group_incl(u64 group, int n, const int* ranks, u64* newgroup) {
+inline int Group_incl(RealGroup group, int n, const int* ranks, RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_incl(native<MPI_Group>(group), n, as_any(ranks), &native_newgroup);
+  const int outcome = MPI_Group_incl(native(group), n, as_any(ranks), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_incl(u64 , int , const int* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_incl(RealGroup, int, const int*, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_intersection
-inline int Group_intersection(u64 group1, u64 group2, u64* newgroup) {
+inline int Group_intersection(RealGroup group1, RealGroup group2, RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_intersection(native<MPI_Group>(group1), native<MPI_Group>(group2), &native_newgroup);
+  const int outcome = MPI_Group_intersection(native(group1), native(group2), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_intersection(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_intersection(RealGroup, RealGroup, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_range_excl
-inline int Group_range_excl(u64 group, int n, int (*ranges)[3], u64* newgroup) {
+inline int Group_range_excl(RealGroup group, int n, int (*ranges)[3], RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_range_excl(native<MPI_Group>(group), n, as_any(ranges), &native_newgroup);
+  const int outcome = MPI_Group_range_excl(native(group), n, as_any(ranges), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_range_excl(u64 , int , int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_range_excl(RealGroup, int, int (*)[3], RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_range_incl
-inline int Group_range_incl(u64 group, int n, int (*ranges)[3], u64* newgroup) {
+inline int Group_range_incl(RealGroup group, int n, int (*ranges)[3], RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_range_incl(native<MPI_Group>(group), n, as_any(ranges), &native_newgroup);
+  const int outcome = MPI_Group_range_incl(native(group), n, as_any(ranges), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_range_incl(u64 , int , int (*)[3], u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_range_incl(RealGroup, int, int (*)[3], RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_rank
-inline int Group_rank(u64 group, int* rank) {
-  const int outcome = MPI_Group_rank(native<MPI_Group>(group), as_any(rank));
+inline int Group_rank(RealGroup group, int* rank) {
+  const int outcome = MPI_Group_rank(native(group), as_any(rank));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *rank = rank_out(*rank);
   return 0;
 }
 #else
-inline int Group_rank(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_rank(RealGroup, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_size
-inline int Group_size(u64 group, int* size) {
-  return done(MPI_Group_size(native<MPI_Group>(group), as_any(size)));
+inline int Group_size(RealGroup group, int* size) {
+  return done(MPI_Group_size(native(group), as_any(size)));
 }
 #else
-inline int Group_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_size(RealGroup, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_translate_ranks
-inline int Group_translate_ranks(u64 group1, int n, const int* ranks1, u64 group2, int* ranks2) {
-  return done(MPI_Group_translate_ranks(native<MPI_Group>(group1), n, as_any(ranks1), native<MPI_Group>(group2), as_any(ranks2)));
+inline int Group_translate_ranks(RealGroup group1, int n, const int* ranks1, RealGroup group2,
+                                 int* ranks2) {
+  return done(MPI_Group_translate_ranks(native(group1), n, as_any(ranks1), native(group2),
+                                        as_any(ranks2)));
 }
 #else
-inline int Group_translate_ranks(u64 , int , const int* , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_translate_ranks(RealGroup, int, const int*, RealGroup, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Group_union
-inline int Group_union(u64 group1, u64 group2, u64* newgroup) {
+inline int Group_union(RealGroup group1, RealGroup group2, RealGroup* newgroup) {
   MPI_Group native_newgroup = {};
-  const int outcome = MPI_Group_union(native<MPI_Group>(group1), native<MPI_Group>(group2), &native_newgroup);
+  const int outcome = MPI_Group_union(native(group1), native(group2), &native_newgroup);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newgroup = canonical(native_newgroup);
+  *newgroup = canonical<mpi::kGroup>(native_newgroup);
   return 0;
 }
 #else
-inline int Group_union(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Group_union(RealGroup, RealGroup, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgather
-inline int Iallgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgather(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                      int recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgather(as_buffer(sendbuf), sendcount, native(sendtype),
+                                     as_buffer(recvbuf), recvcount, native(recvtype), native(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iallgather(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgather(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm,
+                      RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgather_c
-inline int Iallgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgather_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                        i64 recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgather_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                       as_buffer(recvbuf), recvcount, native(recvtype),
+                                       native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iallgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgather_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm,
+                        RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgatherv
-inline int Iallgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgatherv(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                       const int* recvcounts, const int* displs, RealDatatype recvtype,
+                       RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgatherv(as_buffer(sendbuf), sendcount, native(sendtype),
+                                      as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                      native(recvtype), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iallgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgatherv(const void*, int, RealDatatype, void*, const int*, const int*, RealDatatype,
+                       RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallgatherv_c
-inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Iallgatherv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                         const i64* recvcounts, const i64* displs, RealDatatype recvtype,
+                         RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallgatherv_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                        as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                        native(recvtype), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iallgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallgatherv_c(const void*, i64, RealDatatype, void*, const i64*, const i64*,
+                         RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallreduce
-inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iallreduce(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype,
+                      RealOp op, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallreduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallreduce(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                     native(datatype), native(op), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iallreduce(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallreduce(const void*, void*, int, RealDatatype, RealOp, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iallreduce_c
-inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iallreduce_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype,
+                        RealOp op, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iallreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iallreduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count,
+                                       native(datatype), native(op), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iallreduce_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iallreduce_c(const void*, void*, i64, RealDatatype, RealOp, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoall
-inline int Ialltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoall(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                     int recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoall(as_buffer(sendbuf), sendcount, native(sendtype),
+                                    as_buffer(recvbuf), recvcount, native(recvtype), native(comm),
+                                    &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ialltoall(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoall(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm,
+                     RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoall_c
-inline int Ialltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoall_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                       i64 recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoall_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                      as_buffer(recvbuf), recvcount, native(recvtype), native(comm),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ialltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoall_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm,
+                       RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallv
-inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      RealDatatype sendtype, void* recvbuf, const int* recvcounts,
+                      const int* rdispls, RealDatatype recvtype, RealComm comm,
+                      RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                                     as_any(rdispls), native(recvtype), native(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ialltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallv(const void*, const int*, const int*, RealDatatype, void*, const int*,
+                      const int*, RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallv_c
-inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ialltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, RealDatatype recvtype, RealComm comm,
+                        RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                                       as_any(rdispls), native(recvtype), native(comm),
+                                       &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ialltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallv_c(const void*, const i64*, const i64*, RealDatatype, void*, const i64*,
+                        const i64*, RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallw
-inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
+inline int Ialltoallw(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                      const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                      const int* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                      RealRequest* request) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native_sendtypes.data(), as_buffer(recvbuf),
+                                     as_any(recvcounts), as_any(rdispls),
+                                     recvtypes == sendtypes ? native_sendtypes.data()
+                                     : native_recvtypes.data(), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ialltoallw(const void* , const int* , const int* , const u64* , void* , const int* , const int* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallw(const void*, const int*, const int*, const RealDatatype*, void*, const int*,
+                      const int*, const RealDatatype*, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ialltoallw_c
-inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
+inline int Ialltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                        const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                        const i64* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                        RealRequest* request) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, peers(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, peers(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ialltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), recvtypes == sendtypes ? native_sendtypes.data() : native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ialltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native_sendtypes.data(), as_buffer(recvbuf),
+                                       as_any(recvcounts), as_any(rdispls),
+                                       recvtypes == sendtypes ? native_sendtypes.data()
+                                       : native_recvtypes.data(), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ialltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ialltoallw_c(const void*, const i64*, const i64*, const RealDatatype*, void*, const i64*,
+                        const i64*, const RealDatatype*, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibarrier
-inline int Ibarrier(u64 comm, u64* request) {
+inline int Ibarrier(RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibarrier(native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibarrier(native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ibarrier(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibarrier(RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibcast
-inline int Ibcast(void* buffer, int count, u64 datatype, int root, u64 comm, u64* request) {
+inline int Ibcast(void* buffer, int count, RealDatatype datatype, int root, RealComm comm,
+                  RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibcast(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibcast(as_buffer(buffer), count, native(datatype), rank_in(root),
+                                 native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ibcast(void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibcast(void*, int, RealDatatype, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibcast_c
-inline int Ibcast_c(void* buffer, i64 count, u64 datatype, int root, u64 comm, u64* request) {
+inline int Ibcast_c(void* buffer, i64 count, RealDatatype datatype, int root, RealComm comm,
+                    RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibcast_c(as_buffer(buffer), count, native<MPI_Datatype>(datatype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibcast_c(as_buffer(buffer), count, native(datatype), rank_in(root),
+                                   native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ibcast_c(void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibcast_c(void*, i64, RealDatatype, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibsend
-inline int Ibsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ibsend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibsend(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                 tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ibsend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibsend(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ibsend_c
-inline int Ibsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ibsend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                    RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ibsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ibsend_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                   tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ibsend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ibsend_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iexscan
-inline int Iexscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iexscan(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                   RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iexscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iexscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                                  native(op), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iexscan(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iexscan(const void*, void*, int, RealDatatype, RealOp, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iexscan_c
-inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iexscan_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype,
+                     RealOp op, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iexscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iexscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                                    native(op), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iexscan_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iexscan_c(const void*, void*, i64, RealDatatype, RealOp, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igather
-inline int Igather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igather(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                   int recvcount, RealDatatype recvtype, int root, RealComm comm,
+                   RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igather(as_buffer(sendbuf), sendcount, native(sendtype),
+                                  as_buffer(recvbuf), recvcount, native(recvtype), rank_in(root),
+                                  native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Igather(const void* , int , u64 , void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igather(const void*, int, RealDatatype, void*, int, RealDatatype, int, RealComm,
+                   RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igather_c
-inline int Igather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igather_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                     i64 recvcount, RealDatatype recvtype, int root, RealComm comm,
+                     RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igather_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                    as_buffer(recvbuf), recvcount, native(recvtype), rank_in(root),
+                                    native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Igather_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igather_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, int, RealComm,
+                     RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igatherv
-inline int Igatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igatherv(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, RealDatatype recvtype, int root,
+                    RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igatherv(as_buffer(sendbuf), sendcount, native(sendtype),
+                                   as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                   native(recvtype), rank_in(root), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Igatherv(const void* , int , u64 , void* , const int* , const int* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igatherv(const void*, int, RealDatatype, void*, const int*, const int*, RealDatatype,
+                    int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Igatherv_c
-inline int Igatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Igatherv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, RealDatatype recvtype, int root,
+                      RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Igatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Igatherv_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                     as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                     native(recvtype), rank_in(root), native(comm),
+                                     &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Igatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Igatherv_c(const void*, i64, RealDatatype, void*, const i64*, const i64*, RealDatatype,
+                      int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Improbe
-inline int Improbe(int source, int tag, u64 comm, int* flag, u64* message, CanonStatus* status) {
+inline int Improbe(int source, int tag, RealComm comm, int* flag, RealMessage* message,
+                   CanonStatus* status) {
   MPI_Message native_message = {};
   OutStatus native_status(status);
-  const int outcome = MPI_Improbe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), as_any(flag), &native_message, native_status.data());
+  const int outcome = MPI_Improbe(rank_in(source), tag_in(tag), native(comm), as_any(flag),
+                                  &native_message, native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *message = canonical(native_message);
+  *message = canonical<mpi::kMessage>(native_message);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Improbe(int , int , u64 , int* , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Improbe(int, int, RealComm, int*, RealMessage*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Imrecv
-inline int Imrecv(void* buf, int count, u64 datatype, u64* message, u64* request) {
-  MPI_Message native_message = native<MPI_Message>(*message);
+inline int Imrecv(void* buf, int count, RealDatatype datatype, RealMessage* message,
+                  RealRequest* request) {
+  MPI_Message native_message = native(*message);
   MPI_Request native_request = {};
-  const int outcome = MPI_Imrecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, &native_request);
+  const int outcome = MPI_Imrecv(as_buffer(buf), count, native(datatype), &native_message,
+                                 &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *message = canonical(native_message);
-  *request = canonical(native_request);
+  *message = canonical<mpi::kMessage>(native_message);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Imrecv(void* , int , u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Imrecv(void*, int, RealDatatype, RealMessage*, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Imrecv_c
-inline int Imrecv_c(void* buf, i64 count, u64 datatype, u64* message, u64* request) {
-  MPI_Message native_message = native<MPI_Message>(*message);
+inline int Imrecv_c(void* buf, i64 count, RealDatatype datatype, RealMessage* message,
+                    RealRequest* request) {
+  MPI_Message native_message = native(*message);
   MPI_Request native_request = {};
-  const int outcome = MPI_Imrecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, &native_request);
+  const int outcome = MPI_Imrecv_c(as_buffer(buf), count, native(datatype), &native_message,
+                                   &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *message = canonical(native_message);
-  *request = canonical(native_request);
+  *message = canonical<mpi::kMessage>(native_message);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Imrecv_c(void* , i64 , u64 , u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Imrecv_c(void*, i64, RealDatatype, RealMessage*, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgather
-inline int Ineighbor_allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgather(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                               void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm,
+                               RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgather(as_buffer(sendbuf), sendcount, native(sendtype),
+                                              as_buffer(recvbuf), recvcount, native(recvtype),
+                                              native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgather(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgather(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm,
+                               RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgather_c
-inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgather_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                                 void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm,
+                                 RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgather_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                                as_buffer(recvbuf), recvcount, native(recvtype),
+                                                native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgather_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm,
+                                 RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgatherv
-inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgatherv(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                                void* recvbuf, const int* recvcounts, const int* displs,
+                                RealDatatype recvtype, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgatherv(as_buffer(sendbuf), sendcount, native(sendtype),
+                                               as_buffer(recvbuf), as_any(recvcounts),
+                                               as_any(displs), native(recvtype), native(comm),
+                                               &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgatherv(const void*, int, RealDatatype, void*, const int*, const int*,
+                                RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_allgatherv_c
-inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_allgatherv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                                  void* recvbuf, const i64* recvcounts, const i64* displs,
+                                  RealDatatype recvtype, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_allgatherv_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                                 as_buffer(recvbuf), as_any(recvcounts),
+                                                 as_any(displs), native(recvtype), native(comm),
+                                                 &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_allgatherv_c(const void*, i64, RealDatatype, void*, const i64*, const i64*,
+                                  RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoall
-inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoall(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                              void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm,
+                              RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoall(as_buffer(sendbuf), sendcount, native(sendtype),
+                                             as_buffer(recvbuf), recvcount, native(recvtype),
+                                             native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoall(const void* , int , u64 , void* , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoall(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm,
+                              RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoall_c
-inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoall_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                                void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm,
+                                RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoall_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                               as_buffer(recvbuf), recvcount, native(recvtype),
+                                               native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoall_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm,
+                                RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallv
-inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                               RealDatatype sendtype, void* recvbuf, const int* recvcounts,
+                               const int* rdispls, RealDatatype recvtype, RealComm comm,
+                               RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts),
+                                              as_any(sdispls), native(sendtype), as_buffer(recvbuf),
+                                              as_any(recvcounts), as_any(rdispls), native(recvtype),
+                                              native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallv(const void*, const int*, const int*, RealDatatype, void*, const int*,
+                               const int*, RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallv_c
-inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request) {
+inline int Ineighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                                 const i64* rdispls, RealDatatype recvtype, RealComm comm,
+                                 RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts),
+                                                as_any(sdispls), native(sendtype),
+                                                as_buffer(recvbuf), as_any(recvcounts),
+                                                as_any(rdispls), native(recvtype), native(comm),
+                                                &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallv_c(const void*, const i64*, const i64*, RealDatatype, void*,
+                                 const i64*, const i64*, RealDatatype, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallw
-inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
+inline int Ineighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                               const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                               const i64* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                               RealRequest* request) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts),
+                                              as_any(sdispls), native_sendtypes.data(),
+                                              as_buffer(recvbuf), as_any(recvcounts),
+                                              as_any(rdispls), native_recvtypes.data(),
+                                              native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallw(const void* , const int* , const i64* , const u64* , void* , const int* , const i64* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallw(const void*, const int*, const i64*, const RealDatatype*, void*,
+                               const int*, const i64*, const RealDatatype*, RealComm,
+                               RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ineighbor_alltoallw_c
-inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
+inline int Ineighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                 const RealDatatype* sendtypes, void* recvbuf,
+                                 const i64* recvcounts, const i64* rdispls,
+                                 const RealDatatype* recvtypes, RealComm comm,
+                                 RealRequest* request) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
   MPI_Request native_request = {};
-  const int outcome = MPI_Ineighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ineighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts),
+                                                as_any(sdispls), native_sendtypes.data(),
+                                                as_buffer(recvbuf), as_any(recvcounts),
+                                                as_any(rdispls), native_recvtypes.data(),
+                                                native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ineighbor_alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ineighbor_alltoallw_c(const void*, const i64*, const i64*, const RealDatatype*, void*,
+                                 const i64*, const i64*, const RealDatatype*, RealComm,
+                                 RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_create
-inline int Info_create(u64* info) {
+inline int Info_create(RealInfo* info) {
   MPI_Info native_info = {};
   const int outcome = MPI_Info_create(&native_info);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *info = canonical(native_info);
+  *info = canonical<mpi::kInfo>(native_info);
   return 0;
 }
 #else
-inline int Info_create(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_create(RealInfo*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_delete
-inline int Info_delete(u64 info, const char* key) {
-  return done(MPI_Info_delete(native<MPI_Info>(info), as_any(key)));
+inline int Info_delete(RealInfo info, const char* key) {
+  return done(MPI_Info_delete(native(info), as_any(key)));
 }
 #else
-inline int Info_delete(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_delete(RealInfo, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_dup
-inline int Info_dup(u64 info, u64* newinfo) {
+inline int Info_dup(RealInfo info, RealInfo* newinfo) {
   MPI_Info native_newinfo = {};
-  const int outcome = MPI_Info_dup(native<MPI_Info>(info), &native_newinfo);
+  const int outcome = MPI_Info_dup(native(info), &native_newinfo);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newinfo = canonical(native_newinfo);
+  *newinfo = canonical<mpi::kInfo>(native_newinfo);
   return 0;
 }
 #else
-inline int Info_dup(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_dup(RealInfo, RealInfo*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_free
-inline int Info_free(u64* info) {
-  MPI_Info native_info = native<MPI_Info>(*info);
+inline int Info_free(RealInfo* info) {
+  MPI_Info native_info = native(*info);
   const int outcome = MPI_Info_free(&native_info);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *info = canonical(native_info);
+  *info = canonical<mpi::kInfo>(native_info);
   return 0;
 }
 #else
-inline int Info_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_free(RealInfo*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get
-inline int Info_get(u64 info, const char* key, int valuelen, char* value, int* flag) {
-  return done(MPI_Info_get(native<MPI_Info>(info), as_any(key), valuelen, as_any(value), as_any(flag)));
+inline int Info_get(RealInfo info, const char* key, int valuelen, char* value, int* flag) {
+  return done(MPI_Info_get(native(info), as_any(key), valuelen, as_any(value), as_any(flag)));
 }
 #else
-inline int Info_get(u64 , const char* , int , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get(RealInfo, const char*, int, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_nkeys
-inline int Info_get_nkeys(u64 info, int* nkeys) {
-  return done(MPI_Info_get_nkeys(native<MPI_Info>(info), as_any(nkeys)));
+inline int Info_get_nkeys(RealInfo info, int* nkeys) {
+  return done(MPI_Info_get_nkeys(native(info), as_any(nkeys)));
 }
 #else
-inline int Info_get_nkeys(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_nkeys(RealInfo, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_nthkey
-inline int Info_get_nthkey(u64 info, int n, char* key) {
-  return done(MPI_Info_get_nthkey(native<MPI_Info>(info), n, as_any(key)));
+inline int Info_get_nthkey(RealInfo info, int n, char* key) {
+  return done(MPI_Info_get_nthkey(native(info), n, as_any(key)));
 }
 #else
-inline int Info_get_nthkey(u64 , int , char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_nthkey(RealInfo, int, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_string
-inline int Info_get_string(u64 info, const char* key, int* buflen, char* value, int* flag) {
-  return done(MPI_Info_get_string(native<MPI_Info>(info), as_any(key), as_any(buflen), as_any(value), as_any(flag)));
+inline int Info_get_string(RealInfo info, const char* key, int* buflen, char* value, int* flag) {
+  return done(MPI_Info_get_string(native(info), as_any(key), as_any(buflen), as_any(value),
+                                  as_any(flag)));
 }
 #else
-inline int Info_get_string(u64 , const char* , int* , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_string(RealInfo, const char*, int*, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_get_valuelen
-inline int Info_get_valuelen(u64 info, const char* key, int* valuelen, int* flag) {
-  return done(MPI_Info_get_valuelen(native<MPI_Info>(info), as_any(key), as_any(valuelen), as_any(flag)));
+inline int Info_get_valuelen(RealInfo info, const char* key, int* valuelen, int* flag) {
+  return done(MPI_Info_get_valuelen(native(info), as_any(key), as_any(valuelen), as_any(flag)));
 }
 #else
-inline int Info_get_valuelen(u64 , const char* , int* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_get_valuelen(RealInfo, const char*, int*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Info_set
-inline int Info_set(u64 info, const char* key, const char* value) {
-  return done(MPI_Info_set(native<MPI_Info>(info), as_any(key), as_any(value)));
+inline int Info_set(RealInfo info, const char* key, const char* value) {
+  return done(MPI_Info_set(native(info), as_any(key), as_any(value)));
 }
 #else
-inline int Info_set(u64 , const char* , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Info_set(RealInfo, const char*, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Init
@@ -3626,18 +4545,23 @@ inline int Init(int* argc, char*** argv) {
   return done(MPI_Init(as_any(argc), as_any(argv)));
 }
 #else
-inline int Init(int* , char*** ) { return abi::kErrUnsupportedOperation; }
+inline int Init(int*, char***) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Init_thread
 inline int Init_thread(int* argc, char*** argv, int required, int* provided) {
-  const int outcome = MPI_Init_thread(as_any(argc), as_any(argv), thread_level_in(required), as_any(provided));
+  const int outcome = MPI_Init_thread(as_any(argc), as_any(argv), thread_level_in(required),
+                                      as_any(provided));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *provided = thread_level_out(*provided);
   return 0;
 }
 #else
-inline int Init_thread(int* , char*** , int , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Init_thread(int*, char***, int, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Initialized
@@ -3645,163 +4569,226 @@ inline int Initialized(int* flag) {
   return done(MPI_Initialized(as_any(flag)));
 }
 #else
-inline int Initialized(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Initialized(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Intercomm_create
-inline int Intercomm_create(u64 local_comm, int local_leader, u64 peer_comm, int remote_leader, int tag, u64* newintercomm) {
+inline int Intercomm_create(RealComm local_comm, int local_leader, RealComm peer_comm,
+                            int remote_leader, int tag, RealComm* newintercomm) {
   MPI_Comm native_newintercomm = {};
-  const int outcome = MPI_Intercomm_create(native<MPI_Comm>(local_comm), rank_in(local_leader), native<MPI_Comm>(peer_comm), rank_in(remote_leader), tag_in(tag), &native_newintercomm);
+  const int outcome = MPI_Intercomm_create(native(local_comm), rank_in(local_leader),
+                                           native(peer_comm), rank_in(remote_leader), tag_in(tag),
+                                           &native_newintercomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newintercomm = canonical(native_newintercomm);
+  *newintercomm = canonical<mpi::kComm>(native_newintercomm);
   return 0;
 }
 #else
-inline int Intercomm_create(u64 , int , u64 , int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Intercomm_create(RealComm, int, RealComm, int, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Intercomm_merge
-inline int Intercomm_merge(u64 intercomm, int high, u64* newintracomm) {
+inline int Intercomm_merge(RealComm intercomm, int high, RealComm* newintracomm) {
   MPI_Comm native_newintracomm = {};
-  const int outcome = MPI_Intercomm_merge(native<MPI_Comm>(intercomm), high, &native_newintracomm);
+  const int outcome = MPI_Intercomm_merge(native(intercomm), high, &native_newintracomm);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newintracomm = canonical(native_newintracomm);
+  *newintracomm = canonical<mpi::kComm>(native_newintracomm);
   return 0;
 }
 #else
-inline int Intercomm_merge(u64 , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Intercomm_merge(RealComm, int, RealComm*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iprobe
-inline int Iprobe(int source, int tag, u64 comm, int* flag, CanonStatus* status) {
+inline int Iprobe(int source, int tag, RealComm comm, int* flag, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Iprobe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), as_any(flag), native_status.data());
+  const int outcome = MPI_Iprobe(rank_in(source), tag_in(tag), native(comm), as_any(flag),
+                                 native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Iprobe(int , int , u64 , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Iprobe(int, int, RealComm, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irecv
-inline int Irecv(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Irecv(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+                 RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irecv(as_buffer(buf), count, native(datatype), rank_in(source),
+                                tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Irecv(void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irecv(void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irecv_c
-inline int Irecv_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Irecv_c(void* buf, i64 count, RealDatatype datatype, int source, int tag, RealComm comm,
+                   RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irecv_c(as_buffer(buf), count, native(datatype), rank_in(source),
+                                  tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Irecv_c(void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irecv_c(void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce
-inline int Ireduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm, u64* request) {
+inline int Ireduce(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                   int root, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                                  native(op), rank_in(root), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ireduce(const void* , void* , int , u64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce(const void*, void*, int, RealDatatype, RealOp, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_c
-inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm, u64* request) {
+inline int Ireduce_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype,
+                     RealOp op, int root, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                                    native(op), rank_in(root), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ireduce_c(const void* , void* , i64 , u64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_c(const void*, void*, i64, RealDatatype, RealOp, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter
-inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                           RealDatatype datatype, RealOp op, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf),
+                                          as_any(recvcounts), native(datatype), native(op),
+                                          native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter(const void* , void* , const int* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter(const void*, void*, const int*, RealDatatype, RealOp, RealComm,
+                           RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter_c
-inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                             RealDatatype datatype, RealOp op, RealComm comm,
+                             RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf),
+                                            as_any(recvcounts), native(datatype), native(op),
+                                            native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter_c(const void* , void* , const i64* , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter_c(const void*, void*, const i64*, RealDatatype, RealOp, RealComm,
+                             RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter_block
-inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                                 RealDatatype datatype, RealOp op, RealComm comm,
+                                 RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                                native(datatype), native(op), native(comm),
+                                                &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter_block(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter_block(const void*, void*, int, RealDatatype, RealOp, RealComm,
+                                 RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ireduce_scatter_block_c
-inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Ireduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                   RealDatatype datatype, RealOp op, RealComm comm,
+                                   RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ireduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ireduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                                  native(datatype), native(op), native(comm),
+                                                  &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ireduce_scatter_block_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ireduce_scatter_block_c(const void*, void*, i64, RealDatatype, RealOp, RealComm,
+                                   RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irsend
-inline int Irsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Irsend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irsend(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                 tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Irsend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irsend(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Irsend_c
-inline int Irsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Irsend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                    RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Irsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Irsend_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                   tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Irsend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Irsend_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Is_thread_main
@@ -3809,462 +4796,673 @@ inline int Is_thread_main(int* flag) {
   return done(MPI_Is_thread_main(as_any(flag)));
 }
 #else
-inline int Is_thread_main(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Is_thread_main(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscan
-inline int Iscan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iscan(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                 RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscan(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                                native(op), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iscan(const void* , void* , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscan(const void*, void*, int, RealDatatype, RealOp, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscan_c
-inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request) {
+inline int Iscan_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                   RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                                  native(op), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iscan_c(const void* , void* , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscan_c(const void*, void*, i64, RealDatatype, RealOp, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatter
-inline int Iscatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatter(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                    int recvcount, RealDatatype recvtype, int root, RealComm comm,
+                    RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatter(as_buffer(sendbuf), sendcount, native(sendtype),
+                                   as_buffer(recvbuf), recvcount, native(recvtype), rank_in(root),
+                                   native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iscatter(const void* , int , u64 , void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatter(const void*, int, RealDatatype, void*, int, RealDatatype, int, RealComm,
+                    RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatter_c
-inline int Iscatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatter_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                      i64 recvcount, RealDatatype recvtype, int root, RealComm comm,
+                      RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatter_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatter_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                     as_buffer(recvbuf), recvcount, native(recvtype), rank_in(root),
+                                     native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iscatter_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatter_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, int, RealComm,
+                      RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatterv
-inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                     RealDatatype sendtype, void* recvbuf, int recvcount, RealDatatype recvtype,
+                     int root, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                                    native(sendtype), as_buffer(recvbuf), recvcount,
+                                    native(recvtype), rank_in(root), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iscatterv(const void* , const int* , const int* , u64 , void* , int , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatterv(const void*, const int*, const int*, RealDatatype, void*, int, RealDatatype,
+                     int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Iscatterv_c
-inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request) {
+inline int Iscatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                       RealDatatype sendtype, void* recvbuf, i64 recvcount, RealDatatype recvtype,
+                       int root, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Iscatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Iscatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                                      native(sendtype), as_buffer(recvbuf), recvcount,
+                                      native(recvtype), rank_in(root), native(comm),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Iscatterv_c(const void* , const i64* , const i64* , u64 , void* , i64 , u64 , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Iscatterv_c(const void*, const i64*, const i64*, RealDatatype, void*, i64, RealDatatype,
+                       int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isend
-inline int Isend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Isend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isend(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                                native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Isend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isend(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isend_c
-inline int Isend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Isend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                   RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isend_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                  tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Isend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isend_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv
-inline int Isendrecv(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv(const void* sendbuf, int sendcount, RealDatatype sendtype, int dest,
+                     int sendtag, void* recvbuf, int recvcount, RealDatatype recvtype, int source,
+                     int recvtag, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv(as_buffer(sendbuf), sendcount, native(sendtype), rank_in(dest),
+                                    tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                    native(recvtype), rank_in(source), tag_in(recvtag),
+                                    native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Isendrecv(const void* , int , u64 , int , int , void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv(const void*, int, RealDatatype, int, int, void*, int, RealDatatype, int, int,
+                     RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv_c
-inline int Isendrecv_c(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, int dest,
+                       int sendtag, void* recvbuf, i64 recvcount, RealDatatype recvtype, int source,
+                       int recvtag, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                      rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                      native(recvtype), rank_in(source), tag_in(recvtag),
+                                      native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Isendrecv_c(const void* , i64 , u64 , int , int , void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv_c(const void*, i64, RealDatatype, int, int, void*, i64, RealDatatype, int, int,
+                       RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv_replace
-inline int Isendrecv_replace(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv_replace(void* buf, int count, RealDatatype datatype, int dest, int sendtag,
+                             int source, int recvtag, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv_replace(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv_replace(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                            tag_in(sendtag), rank_in(source), tag_in(recvtag),
+                                            native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Isendrecv_replace(void* , int , u64 , int , int , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv_replace(void*, int, RealDatatype, int, int, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Isendrecv_replace_c
-inline int Isendrecv_replace_c(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request) {
+inline int Isendrecv_replace_c(void* buf, i64 count, RealDatatype datatype, int dest, int sendtag,
+                               int source, int recvtag, RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Isendrecv_replace_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Isendrecv_replace_c(as_buffer(buf), count, native(datatype),
+                                              rank_in(dest), tag_in(sendtag), rank_in(source),
+                                              tag_in(recvtag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Isendrecv_replace_c(void* , i64 , u64 , int , int , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Isendrecv_replace_c(void*, i64, RealDatatype, int, int, int, int, RealComm,
+                               RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Issend
-inline int Issend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Issend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Issend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Issend(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                 tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Issend(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Issend(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Issend_c
-inline int Issend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Issend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                    RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Issend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Issend_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                   tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Issend_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Issend_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Lookup_name
-inline int Lookup_name(const char* service_name, u64 info, char* port_name) {
-  return done(MPI_Lookup_name(as_any(service_name), native<MPI_Info>(info), as_any(port_name)));
+inline int Lookup_name(const char* service_name, RealInfo info, char* port_name) {
+  return done(MPI_Lookup_name(as_any(service_name), native(info), as_any(port_name)));
 }
 #else
-inline int Lookup_name(const char* , u64 , char* ) { return abi::kErrUnsupportedOperation; }
+inline int Lookup_name(const char*, RealInfo, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Mprobe
-inline int Mprobe(int source, int tag, u64 comm, u64* message, CanonStatus* status) {
+inline int Mprobe(int source, int tag, RealComm comm, RealMessage* message, CanonStatus* status) {
   MPI_Message native_message = {};
   OutStatus native_status(status);
-  const int outcome = MPI_Mprobe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_message, native_status.data());
+  const int outcome = MPI_Mprobe(rank_in(source), tag_in(tag), native(comm), &native_message,
+                                 native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *message = canonical(native_message);
+  *message = canonical<mpi::kMessage>(native_message);
   native_status.finish();
   return 0;
 }
 #else
-inline int Mprobe(int , int , u64 , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Mprobe(int, int, RealComm, RealMessage*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Mrecv
-inline int Mrecv(void* buf, int count, u64 datatype, u64* message, CanonStatus* status) {
-  MPI_Message native_message = native<MPI_Message>(*message);
+inline int Mrecv(void* buf, int count, RealDatatype datatype, RealMessage* message,
+                 CanonStatus* status) {
+  MPI_Message native_message = native(*message);
   OutStatus native_status(status);
-  const int outcome = MPI_Mrecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, native_status.data());
+  const int outcome = MPI_Mrecv(as_buffer(buf), count, native(datatype), &native_message,
+                                native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *message = canonical(native_message);
+  *message = canonical<mpi::kMessage>(native_message);
   native_status.finish();
   return 0;
 }
 #else
-inline int Mrecv(void* , int , u64 , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Mrecv(void*, int, RealDatatype, RealMessage*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Mrecv_c
-inline int Mrecv_c(void* buf, i64 count, u64 datatype, u64* message, CanonStatus* status) {
-  MPI_Message native_message = native<MPI_Message>(*message);
+inline int Mrecv_c(void* buf, i64 count, RealDatatype datatype, RealMessage* message,
+                   CanonStatus* status) {
+  MPI_Message native_message = native(*message);
   OutStatus native_status(status);
-  const int outcome = MPI_Mrecv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), &native_message, native_status.data());
+  const int outcome = MPI_Mrecv_c(as_buffer(buf), count, native(datatype), &native_message,
+                                  native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *message = canonical(native_message);
+  *message = canonical<mpi::kMessage>(native_message);
   native_status.finish();
   return 0;
 }
 #else
-inline int Mrecv_c(void* , i64 , u64 , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Mrecv_c(void*, i64, RealDatatype, RealMessage*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgather
-inline int Neighbor_allgather(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgather(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgather(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                              void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_allgather(as_buffer(sendbuf), sendcount, native(sendtype),
+                                     as_buffer(recvbuf), recvcount, native(recvtype),
+                                     native(comm)));
 }
 #else
-inline int Neighbor_allgather(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgather(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgather_c
-inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgather_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgather_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                                void* recvbuf, i64 recvcount, RealDatatype recvtype,
+                                RealComm comm) {
+  return done(MPI_Neighbor_allgather_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                       as_buffer(recvbuf), recvcount, native(recvtype),
+                                       native(comm)));
 }
 #else
-inline int Neighbor_allgather_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgather_c(const void*, i64, RealDatatype, void*, i64, RealDatatype,
+                                RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgatherv
-inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgatherv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgatherv(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                               void* recvbuf, const int* recvcounts, const int* displs,
+                               RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_allgatherv(as_buffer(sendbuf), sendcount, native(sendtype),
+                                      as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                      native(recvtype), native(comm)));
 }
 #else
-inline int Neighbor_allgatherv(const void* , int , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgatherv(const void*, int, RealDatatype, void*, const int*, const int*,
+                               RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_allgatherv_c
-inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_allgatherv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(displs), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_allgatherv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                                 void* recvbuf, const i64* recvcounts, const i64* displs,
+                                 RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_allgatherv_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                        as_buffer(recvbuf), as_any(recvcounts), as_any(displs),
+                                        native(recvtype), native(comm)));
 }
 #else
-inline int Neighbor_allgatherv_c(const void* , i64 , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_allgatherv_c(const void*, i64, RealDatatype, void*, const i64*, const i64*,
+                                 RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoall
-inline int Neighbor_alltoall(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoall(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoall(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                             void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_alltoall(as_buffer(sendbuf), sendcount, native(sendtype),
+                                    as_buffer(recvbuf), recvcount, native(recvtype), native(comm)));
 }
 #else
-inline int Neighbor_alltoall(const void* , int , u64 , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoall(const void*, int, RealDatatype, void*, int, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoall_c
-inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoall_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoall_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                               void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_alltoall_c(as_buffer(sendbuf), sendcount, native(sendtype),
+                                      as_buffer(recvbuf), recvcount, native(recvtype),
+                                      native(comm)));
 }
 #else
-inline int Neighbor_alltoall_c(const void* , i64 , u64 , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoall_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallv
-inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoallv(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                              RealDatatype sendtype, void* recvbuf, const int* recvcounts,
+                              const int* rdispls, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_alltoallv(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                                     as_any(rdispls), native(recvtype), native(comm)));
 }
 #else
-inline int Neighbor_alltoallv(const void* , const int* , const int* , u64 , void* , const int* , const int* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallv(const void*, const int*, const int*, RealDatatype, void*, const int*,
+                              const int*, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallv_c
-inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm) {
-  return done(MPI_Neighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native<MPI_Datatype>(recvtype), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoallv_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, RealDatatype recvtype, RealComm comm) {
+  return done(MPI_Neighbor_alltoallv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native(sendtype), as_buffer(recvbuf), as_any(recvcounts),
+                                       as_any(rdispls), native(recvtype), native(comm)));
 }
 #else
-inline int Neighbor_alltoallv_c(const void* , const i64* , const i64* , u64 , void* , const i64* , const i64* , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallv_c(const void*, const i64*, const i64*, RealDatatype, void*,
+                                const i64*, const i64*, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallw
-inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
-  return done(MPI_Neighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoallw(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                              const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                              const i64* rdispls, const RealDatatype* recvtypes, RealComm comm) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
+  return done(MPI_Neighbor_alltoallw(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                     native_sendtypes.data(), as_buffer(recvbuf),
+                                     as_any(recvcounts), as_any(rdispls), native_recvtypes.data(),
+                                     native(comm)));
 }
 #else
-inline int Neighbor_alltoallw(const void* , const int* , const i64* , const u64* , void* , const int* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallw(const void*, const int*, const i64*, const RealDatatype*, void*,
+                              const int*, const i64*, const RealDatatype*, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Neighbor_alltoallw_c
-inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm) {
-  ConstHandleArray<MPI_Datatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
-  ConstHandleArray<MPI_Datatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
-  return done(MPI_Neighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls), native_sendtypes.data(), as_buffer(recvbuf), as_any(recvcounts), as_any(rdispls), native_recvtypes.data(), native<MPI_Comm>(comm)));
+inline int Neighbor_alltoallw_c(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                                const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                                const i64* rdispls, const RealDatatype* recvtypes, RealComm comm) {
+  ConstHandleArray<mpi::kDatatype> native_sendtypes(sendtypes, neighbours(comm, true, sendbuf));
+  ConstHandleArray<mpi::kDatatype> native_recvtypes(recvtypes, neighbours(comm, false, sendbuf));
+  return done(MPI_Neighbor_alltoallw_c(as_buffer(sendbuf), as_any(sendcounts), as_any(sdispls),
+                                       native_sendtypes.data(), as_buffer(recvbuf),
+                                       as_any(recvcounts), as_any(rdispls), native_recvtypes.data(),
+                                       native(comm)));
 }
 #else
-inline int Neighbor_alltoallw_c(const void* , const i64* , const i64* , const u64* , void* , const i64* , const i64* , const u64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Neighbor_alltoallw_c(const void*, const i64*, const i64*, const RealDatatype*, void*,
+                                const i64*, const i64*, const RealDatatype*, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_commutative
-inline int Op_commutative(u64 op, int* commute) {
-  return done(MPI_Op_commutative(native<MPI_Op>(op), as_any(commute)));
+inline int Op_commutative(RealOp op, int* commute) {
+  return done(MPI_Op_commutative(native(op), as_any(commute)));
 }
 #else
-inline int Op_commutative(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_commutative(RealOp, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_create
-inline int Op_create(void* user_fn, int commute, u64* op) {
+inline int Op_create(void* user_fn, int commute, RealOp* op) {
   MPI_Op native_op = {};
   const int outcome = MPI_Op_create(as_any(user_fn), commute, &native_op);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *op = canonical(native_op);
+  *op = canonical<mpi::kOp>(native_op);
   return 0;
 }
 #else
-inline int Op_create(void* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_create(void*, int, RealOp*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_create_c
-inline int Op_create_c(void* user_fn, int commute, u64* op) {
+inline int Op_create_c(void* user_fn, int commute, RealOp* op) {
   MPI_Op native_op = {};
   const int outcome = MPI_Op_create_c(as_any(user_fn), commute, &native_op);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *op = canonical(native_op);
+  *op = canonical<mpi::kOp>(native_op);
   return 0;
 }
 #else
-inline int Op_create_c(void* , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_create_c(void*, int, RealOp*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Op_free
-inline int Op_free(u64* op) {
-  MPI_Op native_op = native<MPI_Op>(*op);
+inline int Op_free(RealOp* op) {
+  MPI_Op native_op = native(*op);
   const int outcome = MPI_Op_free(&native_op);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *op = canonical(native_op);
+  *op = canonical<mpi::kOp>(native_op);
   return 0;
 }
 #else
-inline int Op_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Op_free(RealOp*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Open_port
-inline int Open_port(u64 info, char* port_name) {
-  return done(MPI_Open_port(native<MPI_Info>(info), as_any(port_name)));
+inline int Open_port(RealInfo info, char* port_name) {
+  return done(MPI_Open_port(native(info), as_any(port_name)));
 }
 #else
-inline int Open_port(u64 , char* ) { return abi::kErrUnsupportedOperation; }
+inline int Open_port(RealInfo, char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack
-inline int Pack(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize, int* position, u64 comm) {
-  Based based(inbuf, incount, native<MPI_Datatype>(datatype));
-  return done(MPI_Pack(based.address(), based.count(), based.type(), as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
+inline int Pack(const void* inbuf, int incount, RealDatatype datatype, void* outbuf, int outsize,
+                int* position, RealComm comm) {
+  Based based(inbuf, incount, native(datatype));
+  return done(MPI_Pack(based.address(), based.count(), based.type(), as_buffer(outbuf), outsize,
+                       as_any(position), native(comm)));
 }
 #else
-inline int Pack(const void* , int , u64 , void* , int , int* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Pack(const void*, int, RealDatatype, void*, int, int*, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_c
-inline int Pack_c(const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position, u64 comm) {
-  return done(MPI_Pack_c(as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position), native<MPI_Comm>(comm)));
+inline int Pack_c(const void* inbuf, i64 incount, RealDatatype datatype, void* outbuf, i64 outsize,
+                  i64* position, RealComm comm) {
+  return done(MPI_Pack_c(as_buffer(inbuf), incount, native(datatype), as_buffer(outbuf), outsize,
+                         as_any(position), native(comm)));
 }
 #else
-inline int Pack_c(const void* , i64 , u64 , void* , i64 , i64* , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_c(const void*, i64, RealDatatype, void*, i64, i64*, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external
-inline int Pack_external(const char* datarep, const void* inbuf, int incount, u64 datatype, void* outbuf, i64 outsize, i64* position) {
-  return done(MPI_Pack_external(as_any(datarep), as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position)));
+inline int Pack_external(const char* datarep, const void* inbuf, int incount, RealDatatype datatype,
+                         void* outbuf, i64 outsize, i64* position) {
+  return done(MPI_Pack_external(as_any(datarep), as_buffer(inbuf), incount, native(datatype),
+                                as_buffer(outbuf), outsize, as_any(position)));
 }
 #else
-inline int Pack_external(const char* , const void* , int , u64 , void* , i64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external(const char*, const void*, int, RealDatatype, void*, i64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external_c
-inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position) {
-  return done(MPI_Pack_external_c(as_any(datarep), as_buffer(inbuf), incount, native<MPI_Datatype>(datatype), as_buffer(outbuf), outsize, as_any(position)));
+inline int Pack_external_c(const char* datarep, const void* inbuf, i64 incount,
+                           RealDatatype datatype, void* outbuf, i64 outsize, i64* position) {
+  return done(MPI_Pack_external_c(as_any(datarep), as_buffer(inbuf), incount, native(datatype),
+                                  as_buffer(outbuf), outsize, as_any(position)));
 }
 #else
-inline int Pack_external_c(const char* , const void* , i64 , u64 , void* , i64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external_c(const char*, const void*, i64, RealDatatype, void*, i64, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external_size
-inline int Pack_external_size(const char* datarep, int incount, u64 datatype, i64* size) {
-  return done(MPI_Pack_external_size(as_any(datarep), incount, native<MPI_Datatype>(datatype), as_any(size)));
+inline int Pack_external_size(const char* datarep, int incount, RealDatatype datatype, i64* size) {
+  return done(MPI_Pack_external_size(as_any(datarep), incount, native(datatype), as_any(size)));
 }
 #else
-inline int Pack_external_size(const char* , int , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external_size(const char*, int, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_external_size_c
-inline int Pack_external_size_c(const char* datarep, i64 incount, u64 datatype, i64* size) {
-  return done(MPI_Pack_external_size_c(as_any(datarep), incount, native<MPI_Datatype>(datatype), as_any(size)));
+inline int Pack_external_size_c(const char* datarep, i64 incount, RealDatatype datatype,
+                                i64* size) {
+  return done(MPI_Pack_external_size_c(as_any(datarep), incount, native(datatype), as_any(size)));
 }
 #else
-inline int Pack_external_size_c(const char* , i64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_external_size_c(const char*, i64, RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_size
-inline int Pack_size(int incount, u64 datatype, u64 comm, int* size) {
-  return done(MPI_Pack_size(incount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm), as_any(size)));
+inline int Pack_size(int incount, RealDatatype datatype, RealComm comm, int* size) {
+  return done(MPI_Pack_size(incount, native(datatype), native(comm), as_any(size)));
 }
 #else
-inline int Pack_size(int , u64 , u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_size(int, RealDatatype, RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Pack_size_c
-inline int Pack_size_c(i64 incount, u64 datatype, u64 comm, i64* size) {
-  return done(MPI_Pack_size_c(incount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm), as_any(size)));
+inline int Pack_size_c(i64 incount, RealDatatype datatype, RealComm comm, i64* size) {
+  return done(MPI_Pack_size_c(incount, native(datatype), native(comm), as_any(size)));
 }
 #else
-inline int Pack_size_c(i64 , u64 , u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Pack_size_c(i64, RealDatatype, RealComm, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Probe
-inline int Probe(int source, int tag, u64 comm, CanonStatus* status) {
+inline int Probe(int source, int tag, RealComm comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Probe(rank_in(source), tag_in(tag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Probe(rank_in(source), tag_in(tag), native(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Probe(int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Probe(int, int, RealComm, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Publish_name
-inline int Publish_name(const char* service_name, u64 info, const char* port_name) {
-  return done(MPI_Publish_name(as_any(service_name), native<MPI_Info>(info), as_any(port_name)));
+inline int Publish_name(const char* service_name, RealInfo info, const char* port_name) {
+  return done(MPI_Publish_name(as_any(service_name), native(info), as_any(port_name)));
 }
 #else
-inline int Publish_name(const char* , u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Publish_name(const char*, RealInfo, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Put
-inline int Put(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Put(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Put(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+               int target_rank, i64 target_disp, int target_count, RealDatatype target_datatype,
+               RealWin win) {
+  return done(MPI_Put(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                      rank_in(target_rank), target_disp, target_count, native(target_datatype),
+                      native(win)));
 }
 #else
-inline int Put(const void* , int , u64 , int , i64 , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Put(const void*, int, RealDatatype, int, i64, int, RealDatatype, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Put_c
-inline int Put_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win) {
-  return done(MPI_Put_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win)));
+inline int Put_c(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                 int target_rank, i64 target_disp, i64 target_count, RealDatatype target_datatype,
+                 RealWin win) {
+  return done(MPI_Put_c(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                        rank_in(target_rank), target_disp, target_count, native(target_datatype),
+                        native(win)));
 }
 #else
-inline int Put_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Put_c(const void*, i64, RealDatatype, int, i64, i64, RealDatatype, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Query_thread
@@ -4275,476 +5473,706 @@ inline int Query_thread(int* provided) {
   return 0;
 }
 #else
-inline int Query_thread(int* ) { return abi::kErrUnsupportedOperation; }
+inline int Query_thread(int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Raccumulate
-inline int Raccumulate(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Raccumulate(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                       int target_rank, i64 target_disp, int target_count,
+                       RealDatatype target_datatype, RealOp op, RealWin win, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Raccumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Raccumulate(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                                      rank_in(target_rank), target_disp, target_count,
+                                      native(target_datatype), native(op), native(win),
+                                      &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Raccumulate(const void* , int , u64 , int , i64 , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Raccumulate(const void*, int, RealDatatype, int, i64, int, RealDatatype, RealOp, RealWin,
+                       RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Raccumulate_c
-inline int Raccumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Raccumulate_c(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                         int target_rank, i64 target_disp, i64 target_count,
+                         RealDatatype target_datatype, RealOp op, RealWin win,
+                         RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Raccumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Raccumulate_c(as_buffer(origin_addr), origin_count,
+                                        native(origin_datatype), rank_in(target_rank), target_disp,
+                                        target_count, native(target_datatype), native(op),
+                                        native(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Raccumulate_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Raccumulate_c(const void*, i64, RealDatatype, int, i64, i64, RealDatatype, RealOp,
+                         RealWin, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv
-inline int Recv(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status) {
+inline int Recv(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+                CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Recv(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Recv(as_buffer(buf), count, native(datatype), rank_in(source),
+                               tag_in(tag), native(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Recv(void* , int , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv(void*, int, RealDatatype, int, int, RealComm, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv_c
-inline int Recv_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status) {
+inline int Recv_c(void* buf, i64 count, RealDatatype datatype, int source, int tag, RealComm comm,
+                  CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Recv_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Recv_c(as_buffer(buf), count, native(datatype), rank_in(source),
+                                 tag_in(tag), native(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Recv_c(void* , i64 , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv_c(void*, i64, RealDatatype, int, int, RealComm, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv_init
-inline int Recv_init(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Recv_init(void* buf, int count, RealDatatype datatype, int source, int tag,
+                     RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Recv_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Recv_init(as_buffer(buf), count, native(datatype), rank_in(source),
+                                    tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Recv_init(void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv_init(void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Recv_init_c
-inline int Recv_init_c(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request) {
+inline int Recv_init_c(void* buf, i64 count, RealDatatype datatype, int source, int tag,
+                       RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Recv_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(source), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Recv_init_c(as_buffer(buf), count, native(datatype), rank_in(source),
+                                      tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Recv_init_c(void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Recv_init_c(void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce
-inline int Reduce(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm) {
-  return done(MPI_Reduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm)));
+inline int Reduce(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                  int root, RealComm comm) {
+  return done(MPI_Reduce(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                         native(op), rank_in(root), native(comm)));
 }
 #else
-inline int Reduce(const void* , void* , int , u64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce(const void*, void*, int, RealDatatype, RealOp, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_c
-inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm) {
-  return done(MPI_Reduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), rank_in(root), native<MPI_Comm>(comm)));
+inline int Reduce_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                    int root, RealComm comm) {
+  return done(MPI_Reduce_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                           native(op), rank_in(root), native(comm)));
 }
 #else
-inline int Reduce_c(const void* , void* , i64 , u64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_c(const void*, void*, i64, RealDatatype, RealOp, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_local
-inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, u64 datatype, u64 op) {
-  return done(MPI_Reduce_local(as_buffer(inbuf), as_buffer(inoutbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
+inline int Reduce_local(const void* inbuf, void* inoutbuf, int count, RealDatatype datatype,
+                        RealOp op) {
+  return done(MPI_Reduce_local(as_buffer(inbuf), as_buffer(inoutbuf), count, native(datatype),
+                               native(op)));
 }
 #else
-inline int Reduce_local(const void* , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_local(const void*, void*, int, RealDatatype, RealOp) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_local_c
-inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, u64 datatype, u64 op) {
-  return done(MPI_Reduce_local_c(as_buffer(inbuf), as_buffer(inoutbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op)));
+inline int Reduce_local_c(const void* inbuf, void* inoutbuf, i64 count, RealDatatype datatype,
+                          RealOp op) {
+  return done(MPI_Reduce_local_c(as_buffer(inbuf), as_buffer(inoutbuf), count, native(datatype),
+                                 native(op)));
 }
 #else
-inline int Reduce_local_c(const void* , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_local_c(const void*, void*, i64, RealDatatype, RealOp) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter
-inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                          RealDatatype datatype, RealOp op, RealComm comm) {
+  return done(MPI_Reduce_scatter(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts),
+                                 native(datatype), native(op), native(comm)));
 }
 #else
-inline int Reduce_scatter(const void* , void* , const int* , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter(const void*, void*, const int*, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter_c
-inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts), native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter_c(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                            RealDatatype datatype, RealOp op, RealComm comm) {
+  return done(MPI_Reduce_scatter_c(as_buffer(sendbuf), as_buffer(recvbuf), as_any(recvcounts),
+                                   native(datatype), native(op), native(comm)));
 }
 #else
-inline int Reduce_scatter_c(const void* , void* , const i64* , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter_c(const void*, void*, const i64*, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter_block
-inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter_block(const void* sendbuf, void* recvbuf, int recvcount,
+                                RealDatatype datatype, RealOp op, RealComm comm) {
+  return done(MPI_Reduce_scatter_block(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                       native(datatype), native(op), native(comm)));
 }
 #else
-inline int Reduce_scatter_block(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter_block(const void*, void*, int, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Reduce_scatter_block_c
-inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Reduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Reduce_scatter_block_c(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                  RealDatatype datatype, RealOp op, RealComm comm) {
+  return done(MPI_Reduce_scatter_block_c(as_buffer(sendbuf), as_buffer(recvbuf), recvcount,
+                                         native(datatype), native(op), native(comm)));
 }
 #else
-inline int Reduce_scatter_block_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Reduce_scatter_block_c(const void*, void*, i64, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Request_free
-inline int Request_free(u64* request) {
-  MPI_Request native_request = native<MPI_Request>(*request);
+inline int Request_free(RealRequest* request) {
+  MPI_Request native_request = native(*request);
   const int outcome = MPI_Request_free(&native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Request_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Request_free(RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Request_get_status
-inline int Request_get_status(u64 request, int* flag, CanonStatus* status) {
+inline int Request_get_status(RealRequest request, int* flag, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Request_get_status(native<MPI_Request>(request), as_any(flag), native_status.data());
+  const int outcome = MPI_Request_get_status(native(request), as_any(flag), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Request_get_status(u64 , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Request_get_status(RealRequest, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget
-inline int Rget(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rget(void* origin_addr, int origin_count, RealDatatype origin_datatype, int target_rank,
+                i64 target_disp, int target_count, RealDatatype target_datatype, RealWin win,
+                RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                               rank_in(target_rank), target_disp, target_count,
+                               native(target_datatype), native(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rget(void* , int , u64 , int , i64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget(void*, int, RealDatatype, int, i64, int, RealDatatype, RealWin, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget_c
-inline int Rget_c(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rget_c(void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                  int target_rank, i64 target_disp, i64 target_count, RealDatatype target_datatype,
+                  RealWin win, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget_c(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                                 rank_in(target_rank), target_disp, target_count,
+                                 native(target_datatype), native(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rget_c(void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget_c(void*, i64, RealDatatype, int, i64, i64, RealDatatype, RealWin, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget_accumulate
-inline int Rget_accumulate(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Rget_accumulate(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                           void* result_addr, int result_count, RealDatatype result_datatype,
+                           int target_rank, i64 target_disp, int target_count,
+                           RealDatatype target_datatype, RealOp op, RealWin win,
+                           RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget_accumulate(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget_accumulate(as_buffer(origin_addr), origin_count,
+                                          native(origin_datatype), as_buffer(result_addr),
+                                          result_count, native(result_datatype),
+                                          rank_in(target_rank), target_disp, target_count,
+                                          native(target_datatype), native(op), native(win),
+                                          &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rget_accumulate(const void* , int , u64 , void* , int , u64 , int , i64 , int , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget_accumulate(const void*, int, RealDatatype, void*, int, RealDatatype, int, i64, int,
+                           RealDatatype, RealOp, RealWin, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rget_accumulate_c
-inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request) {
+inline int Rget_accumulate_c(const void* origin_addr, i64 origin_count,
+                             RealDatatype origin_datatype, void* result_addr, i64 result_count,
+                             RealDatatype result_datatype, int target_rank, i64 target_disp,
+                             i64 target_count, RealDatatype target_datatype, RealOp op, RealWin win,
+                             RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rget_accumulate_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), as_buffer(result_addr), result_count, native<MPI_Datatype>(result_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Op>(op), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rget_accumulate_c(as_buffer(origin_addr), origin_count,
+                                            native(origin_datatype), as_buffer(result_addr),
+                                            result_count, native(result_datatype),
+                                            rank_in(target_rank), target_disp, target_count,
+                                            native(target_datatype), native(op), native(win),
+                                            &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rget_accumulate_c(const void* , i64 , u64 , void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rget_accumulate_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, int, i64,
+                             i64, RealDatatype, RealOp, RealWin, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rput
-inline int Rput(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rput(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                int target_rank, i64 target_disp, int target_count, RealDatatype target_datatype,
+                RealWin win, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rput(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rput(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                               rank_in(target_rank), target_disp, target_count,
+                               native(target_datatype), native(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rput(const void* , int , u64 , int , i64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rput(const void*, int, RealDatatype, int, i64, int, RealDatatype, RealWin,
+                RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rput_c
-inline int Rput_c(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request) {
+inline int Rput_c(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                  int target_rank, i64 target_disp, i64 target_count, RealDatatype target_datatype,
+                  RealWin win, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rput_c(as_buffer(origin_addr), origin_count, native<MPI_Datatype>(origin_datatype), rank_in(target_rank), target_disp, target_count, native<MPI_Datatype>(target_datatype), native<MPI_Win>(win), &native_request);
+  const int outcome = MPI_Rput_c(as_buffer(origin_addr), origin_count, native(origin_datatype),
+                                 rank_in(target_rank), target_disp, target_count,
+                                 native(target_datatype), native(win), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rput_c(const void* , i64 , u64 , int , i64 , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rput_c(const void*, i64, RealDatatype, int, i64, i64, RealDatatype, RealWin,
+                  RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend
-inline int Rsend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Rsend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Rsend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm) {
+  return done(MPI_Rsend(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                        native(comm)));
 }
 #else
-inline int Rsend(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend(const void*, int, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend_c
-inline int Rsend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Rsend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Rsend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                   RealComm comm) {
+  return done(MPI_Rsend_c(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                          native(comm)));
 }
 #else
-inline int Rsend_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend_c(const void*, i64, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend_init
-inline int Rsend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Rsend_init(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                      RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rsend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Rsend_init(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                     tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rsend_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend_init(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Rsend_init_c
-inline int Rsend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Rsend_init_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                        RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Rsend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Rsend_init_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                       tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Rsend_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Rsend_init_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scan
-inline int Scan(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Scan(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Scan(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                RealComm comm) {
+  return done(MPI_Scan(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype), native(op),
+                       native(comm)));
 }
 #else
-inline int Scan(const void* , void* , int , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scan(const void*, void*, int, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scan_c
-inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm) {
-  return done(MPI_Scan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native<MPI_Datatype>(datatype), native<MPI_Op>(op), native<MPI_Comm>(comm)));
+inline int Scan_c(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                  RealComm comm) {
+  return done(MPI_Scan_c(as_buffer(sendbuf), as_buffer(recvbuf), count, native(datatype),
+                         native(op), native(comm)));
 }
 #else
-inline int Scan_c(const void* , void* , i64 , u64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scan_c(const void*, void*, i64, RealDatatype, RealOp, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatter
-inline int Scatter(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatter(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatter(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                   int recvcount, RealDatatype recvtype, int root, RealComm comm) {
+  return done(MPI_Scatter(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                          recvcount, native(recvtype), rank_in(root), native(comm)));
 }
 #else
-inline int Scatter(const void* , int , u64 , void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatter(const void*, int, RealDatatype, void*, int, RealDatatype, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatter_c
-inline int Scatter_c(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatter_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatter_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                     i64 recvcount, RealDatatype recvtype, int root, RealComm comm) {
+  return done(MPI_Scatter_c(as_buffer(sendbuf), sendcount, native(sendtype), as_buffer(recvbuf),
+                            recvcount, native(recvtype), rank_in(root), native(comm)));
 }
 #else
-inline int Scatter_c(const void* , i64 , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatter_c(const void*, i64, RealDatatype, void*, i64, RealDatatype, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatterv
-inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatterv(const void* sendbuf, const int* sendcounts, const int* displs,
+                    RealDatatype sendtype, void* recvbuf, int recvcount, RealDatatype recvtype,
+                    int root, RealComm comm) {
+  return done(MPI_Scatterv(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native(sendtype),
+                           as_buffer(recvbuf), recvcount, native(recvtype), rank_in(root),
+                           native(comm)));
 }
 #else
-inline int Scatterv(const void* , const int* , const int* , u64 , void* , int , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatterv(const void*, const int*, const int*, RealDatatype, void*, int, RealDatatype,
+                    int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Scatterv_c
-inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm) {
-  return done(MPI_Scatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs), native<MPI_Datatype>(sendtype), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(root), native<MPI_Comm>(comm)));
+inline int Scatterv_c(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                      RealDatatype sendtype, void* recvbuf, i64 recvcount, RealDatatype recvtype,
+                      int root, RealComm comm) {
+  return done(MPI_Scatterv_c(as_buffer(sendbuf), as_any(sendcounts), as_any(displs),
+                             native(sendtype), as_buffer(recvbuf), recvcount, native(recvtype),
+                             rank_in(root), native(comm)));
 }
 #else
-inline int Scatterv_c(const void* , const i64* , const i64* , u64 , void* , i64 , u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Scatterv_c(const void*, const i64*, const i64*, RealDatatype, void*, i64, RealDatatype,
+                      int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send
-inline int Send(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Send(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Send(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                RealComm comm) {
+  return done(MPI_Send(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                       native(comm)));
 }
 #else
-inline int Send(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Send(const void*, int, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send_c
-inline int Send_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Send_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Send_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm) {
+  return done(MPI_Send_c(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                         native(comm)));
 }
 #else
-inline int Send_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Send_c(const void*, i64, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send_init
-inline int Send_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Send_init(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                     RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Send_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Send_init(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                    tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Send_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Send_init(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Send_init_c
-inline int Send_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Send_init_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                       RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Send_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Send_init_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                      tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Send_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Send_init_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv
-inline int Sendrecv(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv(const void* sendbuf, int sendcount, RealDatatype sendtype, int dest,
+                    int sendtag, void* recvbuf, int recvcount, RealDatatype recvtype, int source,
+                    int recvtag, RealComm comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv(as_buffer(sendbuf), sendcount, native(sendtype), rank_in(dest),
+                                   tag_in(sendtag), as_buffer(recvbuf), recvcount, native(recvtype),
+                                   rank_in(source), tag_in(recvtag), native(comm),
+                                   native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv(const void* , int , u64 , int , int , void* , int , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv(const void*, int, RealDatatype, int, int, void*, int, RealDatatype, int, int,
+                    RealComm, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv_c
-inline int Sendrecv_c(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv_c(const void* sendbuf, i64 sendcount, RealDatatype sendtype, int dest,
+                      int sendtag, void* recvbuf, i64 recvcount, RealDatatype recvtype, int source,
+                      int recvtag, RealComm comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv_c(as_buffer(sendbuf), sendcount, native<MPI_Datatype>(sendtype), rank_in(dest), tag_in(sendtag), as_buffer(recvbuf), recvcount, native<MPI_Datatype>(recvtype), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv_c(as_buffer(sendbuf), sendcount, native(sendtype), rank_in(dest),
+                                     tag_in(sendtag), as_buffer(recvbuf), recvcount,
+                                     native(recvtype), rank_in(source), tag_in(recvtag),
+                                     native(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv_c(const void* , i64 , u64 , int , int , void* , i64 , u64 , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv_c(const void*, i64, RealDatatype, int, int, void*, i64, RealDatatype, int, int,
+                      RealComm, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv_replace
-inline int Sendrecv_replace(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv_replace(void* buf, int count, RealDatatype datatype, int dest, int sendtag,
+                            int source, int recvtag, RealComm comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv_replace(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv_replace(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                           tag_in(sendtag), rank_in(source), tag_in(recvtag),
+                                           native(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv_replace(void* , int , u64 , int , int , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv_replace(void*, int, RealDatatype, int, int, int, int, RealComm, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Sendrecv_replace_c
-inline int Sendrecv_replace_c(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status) {
+inline int Sendrecv_replace_c(void* buf, i64 count, RealDatatype datatype, int dest, int sendtag,
+                              int source, int recvtag, RealComm comm, CanonStatus* status) {
   OutStatus native_status(status);
-  const int outcome = MPI_Sendrecv_replace_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(sendtag), rank_in(source), tag_in(recvtag), native<MPI_Comm>(comm), native_status.data());
+  const int outcome = MPI_Sendrecv_replace_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                             tag_in(sendtag), rank_in(source), tag_in(recvtag),
+                                             native(comm), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Sendrecv_replace_c(void* , i64 , u64 , int , int , int , int , u64 , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Sendrecv_replace_c(void*, i64, RealDatatype, int, int, int, int, RealComm,
+                              CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend
-inline int Ssend(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Ssend(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Ssend(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm) {
+  return done(MPI_Ssend(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                        native(comm)));
 }
 #else
-inline int Ssend(const void* , int , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend(const void*, int, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend_c
-inline int Ssend_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm) {
-  return done(MPI_Ssend_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm)));
+inline int Ssend_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                   RealComm comm) {
+  return done(MPI_Ssend_c(as_buffer(buf), count, native(datatype), rank_in(dest), tag_in(tag),
+                          native(comm)));
 }
 #else
-inline int Ssend_c(const void* , i64 , u64 , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend_c(const void*, i64, RealDatatype, int, int, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend_init
-inline int Ssend_init(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ssend_init(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                      RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ssend_init(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ssend_init(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                     tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ssend_init(const void* , int , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend_init(const void*, int, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Ssend_init_c
-inline int Ssend_init_c(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request) {
+inline int Ssend_init_c(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                        RealComm comm, RealRequest* request) {
   MPI_Request native_request = {};
-  const int outcome = MPI_Ssend_init_c(as_buffer(buf), count, native<MPI_Datatype>(datatype), rank_in(dest), tag_in(tag), native<MPI_Comm>(comm), &native_request);
+  const int outcome = MPI_Ssend_init_c(as_buffer(buf), count, native(datatype), rank_in(dest),
+                                       tag_in(tag), native(comm), &native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Ssend_init_c(const void* , i64 , u64 , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Ssend_init_c(const void*, i64, RealDatatype, int, int, RealComm, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Start
-inline int Start(u64* request) {
-  MPI_Request native_request = native<MPI_Request>(*request);
+inline int Start(RealRequest* request) {
+  MPI_Request native_request = native(*request);
   const int outcome = MPI_Start(&native_request);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   return 0;
 }
 #else
-inline int Start(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Start(RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Startall
-inline int Startall(int count, u64* array_of_requests) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
+inline int Startall(int count, RealRequest* array_of_requests) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, count);
   return done(MPI_Startall(count, native_array_of_requests.data()));
 }
 #else
-inline int Startall(int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Startall(int, RealRequest*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_cancelled
@@ -4756,57 +6184,67 @@ inline int Status_set_cancelled(CanonStatus* status, int flag) {
   return 0;
 }
 #else
-inline int Status_set_cancelled(CanonStatus* , int ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_cancelled(CanonStatus*, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_elements
-inline int Status_set_elements(CanonStatus* status, u64 datatype, int count) {
+inline int Status_set_elements(CanonStatus* status, RealDatatype datatype, int count) {
   InoutStatus native_status(status);
-  const int outcome = MPI_Status_set_elements(native_status.data(), native<MPI_Datatype>(datatype), count);
+  const int outcome = MPI_Status_set_elements(native_status.data(), native(datatype), count);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Status_set_elements(CanonStatus* , u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_elements(CanonStatus*, RealDatatype, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_elements_c
-inline int Status_set_elements_c(CanonStatus* status, u64 datatype, i64 count) {
+inline int Status_set_elements_c(CanonStatus* status, RealDatatype datatype, i64 count) {
   InoutStatus native_status(status);
-  const int outcome = MPI_Status_set_elements_c(native_status.data(), native<MPI_Datatype>(datatype), count);
+  const int outcome = MPI_Status_set_elements_c(native_status.data(), native(datatype), count);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Status_set_elements_c(CanonStatus* , u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_elements_c(CanonStatus*, RealDatatype, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Status_set_elements_x
-inline int Status_set_elements_x(CanonStatus* status, u64 datatype, i64 count) {
+inline int Status_set_elements_x(CanonStatus* status, RealDatatype datatype, i64 count) {
   InoutStatus native_status(status);
-  const int outcome = MPI_Status_set_elements_x(native_status.data(), native<MPI_Datatype>(datatype), count);
+  const int outcome = MPI_Status_set_elements_x(native_status.data(), native(datatype), count);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Status_set_elements_x(CanonStatus* , u64 , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Status_set_elements_x(CanonStatus*, RealDatatype, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Test
-inline int Test(u64* request, int* flag, CanonStatus* status) {
-  MPI_Request native_request = native<MPI_Request>(*request);
+inline int Test(RealRequest* request, int* flag, CanonStatus* status) {
+  MPI_Request native_request = native(*request);
   OutStatus native_status(status);
   const int outcome = MPI_Test(&native_request, as_any(flag), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Test(u64* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Test(RealRequest*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Test_cancelled
@@ -4815,933 +6253,1223 @@ inline int Test_cancelled(const CanonStatus* status, int* flag) {
   return done(MPI_Test_cancelled(native_status.data(), as_any(flag)));
 }
 #else
-inline int Test_cancelled(const CanonStatus* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Test_cancelled(const CanonStatus*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Testall
-inline int Testall(int count, u64* array_of_requests, int* flag, CanonStatus* array_of_statuses) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
+inline int Testall(int count, RealRequest* array_of_requests, int* flag,
+                   CanonStatus* array_of_statuses) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, count);
   StatusArray native_array_of_statuses(array_of_statuses, count);
-  return done(MPI_Testall(count, native_array_of_requests.data(), as_any(flag), native_array_of_statuses.data()));
+  return done(MPI_Testall(count, native_array_of_requests.data(), as_any(flag),
+                          native_array_of_statuses.data()));
 }
 #else
-inline int Testall(int , u64* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Testall(int, RealRequest*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Testany
-inline int Testany(int count, u64* array_of_requests, int* index, int* flag, CanonStatus* status) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
+inline int Testany(int count, RealRequest* array_of_requests, int* index, int* flag,
+                   CanonStatus* status) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, count);
   OutStatus native_status(status);
-  const int outcome = MPI_Testany(count, native_array_of_requests.data(), as_any(index), as_any(flag), native_status.data());
+  const int outcome = MPI_Testany(count, native_array_of_requests.data(), as_any(index),
+                                  as_any(flag), native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish(*flag);
   return 0;
 }
 #else
-inline int Testany(int , u64* , int* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Testany(int, RealRequest*, int*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Testsome
-inline int Testsome(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, incount);
+inline int Testsome(int incount, RealRequest* array_of_requests, int* outcount,
+                    int* array_of_indices, CanonStatus* array_of_statuses) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, incount);
   StatusArray native_array_of_statuses(array_of_statuses, incount);
-  return done(MPI_Testsome(incount, native_array_of_requests.data(), as_any(outcount), as_any(array_of_indices), native_array_of_statuses.data()));
+  return done(MPI_Testsome(incount, native_array_of_requests.data(), as_any(outcount),
+                           as_any(array_of_indices), native_array_of_statuses.data()));
 }
 #else
-inline int Testsome(int , u64* , int* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Testsome(int, RealRequest*, int*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Topo_test
-inline int Topo_test(u64 comm, int* status) {
-  const int outcome = MPI_Topo_test(native<MPI_Comm>(comm), as_any(status));
+inline int Topo_test(RealComm comm, int* status) {
+  const int outcome = MPI_Topo_test(native(comm), as_any(status));
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   *status = topology_out(*status);
   return 0;
 }
 #else
-inline int Topo_test(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Topo_test(RealComm, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_commit
-inline int Type_commit(u64* datatype) {
-  MPI_Datatype native_datatype = native<MPI_Datatype>(*datatype);
+inline int Type_commit(RealDatatype* datatype) {
+  MPI_Datatype native_datatype = native(*datatype);
   const int outcome = MPI_Type_commit(&native_datatype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *datatype = canonical(native_datatype);
+  *datatype = canonical<mpi::kDatatype>(native_datatype);
   return 0;
 }
 #else
-inline int Type_commit(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_commit(RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_contiguous
-inline int Type_contiguous(int count, u64 oldtype, u64* newtype) {
+inline int Type_contiguous(int count, RealDatatype oldtype, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_contiguous(count, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_contiguous(count, native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_contiguous(int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_contiguous(int, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_contiguous_c
-inline int Type_contiguous_c(i64 count, u64 oldtype, u64* newtype) {
+inline int Type_contiguous_c(i64 count, RealDatatype oldtype, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_contiguous_c(count, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_contiguous_c(count, native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_contiguous_c(i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_contiguous_c(i64, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_darray
-inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_darray(int size, int rank, int ndims, const int* array_of_gsizes,
+                              const int* array_of_distribs, const int* array_of_dargs,
+                              const int* array_of_psizes, int order, RealDatatype oldtype,
+                              RealDatatype* newtype) {
   NumberArray native_array_of_distribs(array_of_distribs, ndims, distribution_in);
   NumberArray native_array_of_dargs(array_of_dargs, ndims, distribution_argument_in);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_darray(size, rank_in(rank), ndims, as_any(array_of_gsizes), native_array_of_distribs.data(), native_array_of_dargs.data(), as_any(array_of_psizes), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_darray(size, rank_in(rank), ndims, as_any(array_of_gsizes),
+                                             native_array_of_distribs.data(),
+                                             native_array_of_dargs.data(), as_any(array_of_psizes),
+                                             order_in(order), native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_darray(int , int , int , const int* , const int* , const int* , const int* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_darray(int, int, int, const int*, const int*, const int*, const int*, int,
+                              RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_darray_c
-inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_darray_c(int size, int rank, int ndims, const i64* array_of_gsizes,
+                                const int* array_of_distribs, const int* array_of_dargs,
+                                const int* array_of_psizes, int order, RealDatatype oldtype,
+                                RealDatatype* newtype) {
   NumberArray native_array_of_distribs(array_of_distribs, ndims, distribution_in);
   NumberArray native_array_of_dargs(array_of_dargs, ndims, distribution_argument_in);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_darray_c(size, rank_in(rank), ndims, as_any(array_of_gsizes), native_array_of_distribs.data(), native_array_of_dargs.data(), as_any(array_of_psizes), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_darray_c(size, rank_in(rank), ndims, as_any(array_of_gsizes),
+                                               native_array_of_distribs.data(),
+                                               native_array_of_dargs.data(),
+                                               as_any(array_of_psizes), order_in(order),
+                                               native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_darray_c(int , int , int , const i64* , const int* , const int* , const int* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_darray_c(int, int, int, const i64*, const int*, const int*, const int*, int,
+                                RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_f90_complex
-inline int Type_create_f90_complex(int p, int r, u64* newtype) {
+inline int Type_create_f90_complex(int p, int r, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
   const int outcome = MPI_Type_create_f90_complex(p, r, &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_f90_complex(int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_f90_complex(int, int, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_f90_integer
-inline int Type_create_f90_integer(int r, u64* newtype) {
+inline int Type_create_f90_integer(int r, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
   const int outcome = MPI_Type_create_f90_integer(r, &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_f90_integer(int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_f90_integer(int, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_f90_real
-inline int Type_create_f90_real(int p, int r, u64* newtype) {
+inline int Type_create_f90_real(int p, int r, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
   const int outcome = MPI_Type_create_f90_real(p, r, &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_f90_real(int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_f90_real(int, int, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed
-inline int Type_create_hindexed(int count, const int* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed(int count, const int* array_of_blocklengths,
+                                const i64* array_of_displacements, RealDatatype oldtype,
+                                RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed(count, as_any(array_of_blocklengths),
+                                               as_any(array_of_displacements), native(oldtype),
+                                               &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed(int , const int* , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed(int, const int*, const i64*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed_c
-inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed_c(i64 count, const i64* array_of_blocklengths,
+                                  const i64* array_of_displacements, RealDatatype oldtype,
+                                  RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed_c(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed_c(count, as_any(array_of_blocklengths),
+                                                 as_any(array_of_displacements), native(oldtype),
+                                                 &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed_c(i64 , const i64* , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed_c(i64, const i64*, const i64*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed_block
-inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed_block(int count, int blocklength, const i64* array_of_displacements,
+                                      RealDatatype oldtype, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed_block(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed_block(count, blocklength,
+                                                     as_any(array_of_displacements),
+                                                     native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed_block(int , int , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed_block(int, int, const i64*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hindexed_block_c
-inline int Type_create_hindexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_hindexed_block_c(i64 count, i64 blocklength,
+                                        const i64* array_of_displacements, RealDatatype oldtype,
+                                        RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hindexed_block_c(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hindexed_block_c(count, blocklength,
+                                                       as_any(array_of_displacements),
+                                                       native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hindexed_block_c(i64 , i64 , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hindexed_block_c(i64, i64, const i64*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hvector
-inline int Type_create_hvector(int count, int blocklength, i64 stride, u64 oldtype, u64* newtype) {
+inline int Type_create_hvector(int count, int blocklength, i64 stride, RealDatatype oldtype,
+                               RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hvector(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hvector(count, blocklength, stride, native(oldtype),
+                                              &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hvector(int , int , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hvector(int, int, i64, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_hvector_c
-inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype) {
+inline int Type_create_hvector_c(i64 count, i64 blocklength, i64 stride, RealDatatype oldtype,
+                                 RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_hvector_c(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_hvector_c(count, blocklength, stride, native(oldtype),
+                                                &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_hvector_c(i64 , i64 , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_hvector_c(i64, i64, i64, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_indexed_block
-inline int Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_indexed_block(int count, int blocklength, const int* array_of_displacements,
+                                     RealDatatype oldtype, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_indexed_block(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_indexed_block(count, blocklength,
+                                                    as_any(array_of_displacements), native(oldtype),
+                                                    &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_indexed_block(int , int , const int* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_indexed_block(int, int, const int*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_indexed_block_c
-inline int Type_create_indexed_block_c(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_create_indexed_block_c(i64 count, i64 blocklength,
+                                       const i64* array_of_displacements, RealDatatype oldtype,
+                                       RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_indexed_block_c(count, blocklength, as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_indexed_block_c(count, blocklength,
+                                                      as_any(array_of_displacements),
+                                                      native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_indexed_block_c(i64 , i64 , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_indexed_block_c(i64, i64, const i64*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_resized
-inline int Type_create_resized(u64 oldtype, i64 lb, i64 extent, u64* newtype) {
+inline int Type_create_resized(RealDatatype oldtype, i64 lb, i64 extent, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_resized(native<MPI_Datatype>(oldtype), lb, extent, &native_newtype);
+  const int outcome = MPI_Type_create_resized(native(oldtype), lb, extent, &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_resized(u64 , i64 , i64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_resized(RealDatatype, i64, i64, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_resized_c
-inline int Type_create_resized_c(u64 oldtype, i64 lb, i64 extent, u64* newtype) {
+inline int Type_create_resized_c(RealDatatype oldtype, i64 lb, i64 extent, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_resized_c(native<MPI_Datatype>(oldtype), lb, extent, &native_newtype);
+  const int outcome = MPI_Type_create_resized_c(native(oldtype), lb, extent, &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_resized_c(u64 , i64 , i64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_resized_c(RealDatatype, i64, i64, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_struct
-inline int Type_create_struct(int count, const int* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype) {
-  ConstHandleArray<MPI_Datatype> native_array_of_types(array_of_types, count);
+inline int Type_create_struct(int count, const int* array_of_blocklengths,
+                              const i64* array_of_displacements, const RealDatatype* array_of_types,
+                              RealDatatype* newtype) {
+  ConstHandleArray<mpi::kDatatype> native_array_of_types(array_of_types, count);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_struct(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native_array_of_types.data(), &native_newtype);
+  const int outcome = MPI_Type_create_struct(count, as_any(array_of_blocklengths),
+                                             as_any(array_of_displacements),
+                                             native_array_of_types.data(), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_struct(int , const int* , const i64* , const u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_struct(int, const int*, const i64*, const RealDatatype*, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_struct_c
-inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype) {
-  ConstHandleArray<MPI_Datatype> native_array_of_types(array_of_types, count);
+inline int Type_create_struct_c(i64 count, const i64* array_of_blocklengths,
+                                const i64* array_of_displacements,
+                                const RealDatatype* array_of_types, RealDatatype* newtype) {
+  ConstHandleArray<mpi::kDatatype> native_array_of_types(array_of_types, count);
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_struct_c(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native_array_of_types.data(), &native_newtype);
+  const int outcome = MPI_Type_create_struct_c(count, as_any(array_of_blocklengths),
+                                               as_any(array_of_displacements),
+                                               native_array_of_types.data(), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_struct_c(i64 , const i64* , const i64* , const u64* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_struct_c(i64, const i64*, const i64*, const RealDatatype*, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_subarray
-inline int Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes, const int* array_of_starts, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_subarray(int ndims, const int* array_of_sizes, const int* array_of_subsizes,
+                                const int* array_of_starts, int order, RealDatatype oldtype,
+                                RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_subarray(ndims, as_any(array_of_sizes), as_any(array_of_subsizes), as_any(array_of_starts), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_subarray(ndims, as_any(array_of_sizes),
+                                               as_any(array_of_subsizes), as_any(array_of_starts),
+                                               order_in(order), native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_subarray(int , const int* , const int* , const int* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_subarray(int, const int*, const int*, const int*, int, RealDatatype,
+                                RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_create_subarray_c
-inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, u64 oldtype, u64* newtype) {
+inline int Type_create_subarray_c(int ndims, const i64* array_of_sizes,
+                                  const i64* array_of_subsizes, const i64* array_of_starts,
+                                  int order, RealDatatype oldtype, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_create_subarray_c(ndims, as_any(array_of_sizes), as_any(array_of_subsizes), as_any(array_of_starts), order_in(order), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_create_subarray_c(ndims, as_any(array_of_sizes),
+                                                 as_any(array_of_subsizes), as_any(array_of_starts),
+                                                 order_in(order), native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_create_subarray_c(int , const i64* , const i64* , const i64* , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_create_subarray_c(int, const i64*, const i64*, const i64*, int, RealDatatype,
+                                  RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_delete_attr
-inline int Type_delete_attr(u64 datatype, int type_keyval) {
-  return done(MPI_Type_delete_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval)));
+inline int Type_delete_attr(RealDatatype datatype, int type_keyval) {
+  return done(MPI_Type_delete_attr(native(datatype), keyval_in(type_keyval)));
 }
 #else
-inline int Type_delete_attr(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Type_delete_attr(RealDatatype, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_dup
-inline int Type_dup(u64 oldtype, u64* newtype) {
+inline int Type_dup(RealDatatype oldtype, RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_dup(native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_dup(native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_dup(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_dup(RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_free
-inline int Type_free(u64* datatype) {
-  MPI_Datatype native_datatype = native<MPI_Datatype>(*datatype);
+inline int Type_free(RealDatatype* datatype) {
+  MPI_Datatype native_datatype = native(*datatype);
   const int outcome = MPI_Type_free(&native_datatype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *datatype = canonical(native_datatype);
+  *datatype = canonical<mpi::kDatatype>(native_datatype);
   return 0;
 }
 #else
-inline int Type_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_free(RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_attr
-inline int Type_get_attr(u64 datatype, int type_keyval, void* attribute_val, int* flag) {
-  return done(MPI_Type_get_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval), as_any(attribute_val), as_any(flag)));
+inline int Type_get_attr(RealDatatype datatype, int type_keyval, void* attribute_val, int* flag) {
+  return done(MPI_Type_get_attr(native(datatype), keyval_in(type_keyval), as_any(attribute_val),
+                                as_any(flag)));
 }
 #else
-inline int Type_get_attr(u64 , int , void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_attr(RealDatatype, int, void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_extent
-inline int Type_get_extent(u64 datatype, i64* lb, i64* extent) {
-  return done(MPI_Type_get_extent(native<MPI_Datatype>(datatype), as_any(lb), as_any(extent)));
+inline int Type_get_extent(RealDatatype datatype, i64* lb, i64* extent) {
+  return done(MPI_Type_get_extent(native(datatype), as_any(lb), as_any(extent)));
 }
 #else
-inline int Type_get_extent(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_extent(RealDatatype, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_extent_c
-inline int Type_get_extent_c(u64 datatype, i64* lb, i64* extent) {
-  return done(MPI_Type_get_extent_c(native<MPI_Datatype>(datatype), as_any(lb), as_any(extent)));
+inline int Type_get_extent_c(RealDatatype datatype, i64* lb, i64* extent) {
+  return done(MPI_Type_get_extent_c(native(datatype), as_any(lb), as_any(extent)));
 }
 #else
-inline int Type_get_extent_c(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_extent_c(RealDatatype, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_extent_x
-inline int Type_get_extent_x(u64 datatype, i64* lb, i64* extent) {
-  return done(MPI_Type_get_extent_x(native<MPI_Datatype>(datatype), as_any(lb), as_any(extent)));
+inline int Type_get_extent_x(RealDatatype datatype, i64* lb, i64* extent) {
+  return done(MPI_Type_get_extent_x(native(datatype), as_any(lb), as_any(extent)));
 }
 #else
-inline int Type_get_extent_x(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_extent_x(RealDatatype, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_name
-inline int Type_get_name(u64 datatype, char* type_name, int* resultlen) {
-  return done(MPI_Type_get_name(native<MPI_Datatype>(datatype), as_any(type_name), as_any(resultlen)));
+inline int Type_get_name(RealDatatype datatype, char* type_name, int* resultlen) {
+  return done(MPI_Type_get_name(native(datatype), as_any(type_name), as_any(resultlen)));
 }
 #else
-inline int Type_get_name(u64 , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_name(RealDatatype, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_true_extent
-inline int Type_get_true_extent(u64 datatype, i64* true_lb, i64* true_extent) {
-  return done(MPI_Type_get_true_extent(native<MPI_Datatype>(datatype), as_any(true_lb), as_any(true_extent)));
+inline int Type_get_true_extent(RealDatatype datatype, i64* true_lb, i64* true_extent) {
+  return done(MPI_Type_get_true_extent(native(datatype), as_any(true_lb), as_any(true_extent)));
 }
 #else
-inline int Type_get_true_extent(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_true_extent(RealDatatype, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_true_extent_c
-inline int Type_get_true_extent_c(u64 datatype, i64* true_lb, i64* true_extent) {
-  return done(MPI_Type_get_true_extent_c(native<MPI_Datatype>(datatype), as_any(true_lb), as_any(true_extent)));
+inline int Type_get_true_extent_c(RealDatatype datatype, i64* true_lb, i64* true_extent) {
+  return done(MPI_Type_get_true_extent_c(native(datatype), as_any(true_lb), as_any(true_extent)));
 }
 #else
-inline int Type_get_true_extent_c(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_true_extent_c(RealDatatype, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_get_true_extent_x
-inline int Type_get_true_extent_x(u64 datatype, i64* true_lb, i64* true_extent) {
-  return done(MPI_Type_get_true_extent_x(native<MPI_Datatype>(datatype), as_any(true_lb), as_any(true_extent)));
+inline int Type_get_true_extent_x(RealDatatype datatype, i64* true_lb, i64* true_extent) {
+  return done(MPI_Type_get_true_extent_x(native(datatype), as_any(true_lb), as_any(true_extent)));
 }
 #else
-inline int Type_get_true_extent_x(u64 , i64* , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_get_true_extent_x(RealDatatype, i64*, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_indexed
-inline int Type_indexed(int count, const int* array_of_blocklengths, const int* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_indexed(int count, const int* array_of_blocklengths,
+                        const int* array_of_displacements, RealDatatype oldtype,
+                        RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_indexed(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_indexed(count, as_any(array_of_blocklengths),
+                                       as_any(array_of_displacements), native(oldtype),
+                                       &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_indexed(int , const int* , const int* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_indexed(int, const int*, const int*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_indexed_c
-inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype) {
+inline int Type_indexed_c(i64 count, const i64* array_of_blocklengths,
+                          const i64* array_of_displacements, RealDatatype oldtype,
+                          RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_indexed_c(count, as_any(array_of_blocklengths), as_any(array_of_displacements), native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_indexed_c(count, as_any(array_of_blocklengths),
+                                         as_any(array_of_displacements), native(oldtype),
+                                         &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_indexed_c(i64 , const i64* , const i64* , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_indexed_c(i64, const i64*, const i64*, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_match_size
-inline int Type_match_size(int typeclass, int size, u64* datatype) {
+inline int Type_match_size(int typeclass, int size, RealDatatype* datatype) {
   MPI_Datatype native_datatype = {};
   const int outcome = MPI_Type_match_size(typeclass_in(typeclass), size, &native_datatype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *datatype = canonical(native_datatype);
+  *datatype = canonical<mpi::kDatatype>(native_datatype);
   return 0;
 }
 #else
-inline int Type_match_size(int , int , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_match_size(int, int, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_set_attr
-inline int Type_set_attr(u64 datatype, int type_keyval, void* attribute_val) {
-  return done(MPI_Type_set_attr(native<MPI_Datatype>(datatype), keyval_in(type_keyval), as_any(attribute_val)));
+inline int Type_set_attr(RealDatatype datatype, int type_keyval, void* attribute_val) {
+  return done(MPI_Type_set_attr(native(datatype), keyval_in(type_keyval), as_any(attribute_val)));
 }
 #else
-inline int Type_set_attr(u64 , int , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_set_attr(RealDatatype, int, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_set_name
-inline int Type_set_name(u64 datatype, const char* type_name) {
-  return done(MPI_Type_set_name(native<MPI_Datatype>(datatype), as_any(type_name)));
+inline int Type_set_name(RealDatatype datatype, const char* type_name) {
+  return done(MPI_Type_set_name(native(datatype), as_any(type_name)));
 }
 #else
-inline int Type_set_name(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_set_name(RealDatatype, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_size
-inline int Type_size(u64 datatype, int* size) {
-  return done(MPI_Type_size(native<MPI_Datatype>(datatype), as_any(size)));
+inline int Type_size(RealDatatype datatype, int* size) {
+  return done(MPI_Type_size(native(datatype), as_any(size)));
 }
 #else
-inline int Type_size(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_size(RealDatatype, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_size_c
-inline int Type_size_c(u64 datatype, i64* size) {
-  return done(MPI_Type_size_c(native<MPI_Datatype>(datatype), as_any(size)));
+inline int Type_size_c(RealDatatype datatype, i64* size) {
+  return done(MPI_Type_size_c(native(datatype), as_any(size)));
 }
 #else
-inline int Type_size_c(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_size_c(RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_size_x
-inline int Type_size_x(u64 datatype, i64* size) {
-  return done(MPI_Type_size_x(native<MPI_Datatype>(datatype), as_any(size)));
+inline int Type_size_x(RealDatatype datatype, i64* size) {
+  return done(MPI_Type_size_x(native(datatype), as_any(size)));
 }
 #else
-inline int Type_size_x(u64 , i64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_size_x(RealDatatype, i64*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_vector
-inline int Type_vector(int count, int blocklength, int stride, u64 oldtype, u64* newtype) {
+inline int Type_vector(int count, int blocklength, int stride, RealDatatype oldtype,
+                       RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_vector(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_vector(count, blocklength, stride, native(oldtype), &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_vector(int , int , int , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_vector(int, int, int, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Type_vector_c
-inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype) {
+inline int Type_vector_c(i64 count, i64 blocklength, i64 stride, RealDatatype oldtype,
+                         RealDatatype* newtype) {
   MPI_Datatype native_newtype = {};
-  const int outcome = MPI_Type_vector_c(count, blocklength, stride, native<MPI_Datatype>(oldtype), &native_newtype);
+  const int outcome = MPI_Type_vector_c(count, blocklength, stride, native(oldtype),
+                                        &native_newtype);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *newtype = canonical(native_newtype);
+  *newtype = canonical<mpi::kDatatype>(native_newtype);
   return 0;
 }
 #else
-inline int Type_vector_c(i64 , i64 , i64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Type_vector_c(i64, i64, i64, RealDatatype, RealDatatype*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack
-inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount, u64 datatype, u64 comm) {
-  Based based(outbuf, outcount, native<MPI_Datatype>(datatype));
-  return done(MPI_Unpack(as_buffer(inbuf), insize, as_any(position), based.address(), based.count(), based.type(), native<MPI_Comm>(comm)));
+inline int Unpack(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+                  RealDatatype datatype, RealComm comm) {
+  Based based(outbuf, outcount, native(datatype));
+  return done(MPI_Unpack(as_buffer(inbuf), insize, as_any(position), based.address(), based.count(),
+                         based.type(), native(comm)));
 }
 #else
-inline int Unpack(const void* , int , int* , void* , int , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack(const void*, int, int*, void*, int, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack_c
-inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype, u64 comm) {
-  return done(MPI_Unpack_c(as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype), native<MPI_Comm>(comm)));
+inline int Unpack_c(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
+                    RealDatatype datatype, RealComm comm) {
+  return done(MPI_Unpack_c(as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount,
+                           native(datatype), native(comm)));
 }
 #else
-inline int Unpack_c(const void* , i64 , i64* , void* , i64 , u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack_c(const void*, i64, i64*, void*, i64, RealDatatype, RealComm) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack_external
-inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, u64 datatype) {
-  return done(MPI_Unpack_external(as_any(datarep), as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype)));
+inline int Unpack_external(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                           void* outbuf, int outcount, RealDatatype datatype) {
+  return done(MPI_Unpack_external(as_any(datarep), as_buffer(inbuf), insize, as_any(position),
+                                  as_buffer(outbuf), outcount, native(datatype)));
 }
 #else
-inline int Unpack_external(const char* , const void* , i64 , i64* , void* , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack_external(const char*, const void*, i64, i64*, void*, int, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpack_external_c
-inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype) {
-  return done(MPI_Unpack_external_c(as_any(datarep), as_buffer(inbuf), insize, as_any(position), as_buffer(outbuf), outcount, native<MPI_Datatype>(datatype)));
+inline int Unpack_external_c(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                             void* outbuf, i64 outcount, RealDatatype datatype) {
+  return done(MPI_Unpack_external_c(as_any(datarep), as_buffer(inbuf), insize, as_any(position),
+                                    as_buffer(outbuf), outcount, native(datatype)));
 }
 #else
-inline int Unpack_external_c(const char* , const void* , i64 , i64* , void* , i64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Unpack_external_c(const char*, const void*, i64, i64*, void*, i64, RealDatatype) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Unpublish_name
-inline int Unpublish_name(const char* service_name, u64 info, const char* port_name) {
-  return done(MPI_Unpublish_name(as_any(service_name), native<MPI_Info>(info), as_any(port_name)));
+inline int Unpublish_name(const char* service_name, RealInfo info, const char* port_name) {
+  return done(MPI_Unpublish_name(as_any(service_name), native(info), as_any(port_name)));
 }
 #else
-inline int Unpublish_name(const char* , u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Unpublish_name(const char*, RealInfo, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Wait
-inline int Wait(u64* request, CanonStatus* status) {
-  MPI_Request native_request = native<MPI_Request>(*request);
+inline int Wait(RealRequest* request, CanonStatus* status) {
+  MPI_Request native_request = native(*request);
   OutStatus native_status(status);
   const int outcome = MPI_Wait(&native_request, native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *request = canonical(native_request);
+  *request = canonical<mpi::kRequest>(native_request);
   native_status.finish();
   return 0;
 }
 #else
-inline int Wait(u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Wait(RealRequest*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Waitall
-inline int Waitall(int count, u64* array_of_requests, CanonStatus* array_of_statuses) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
+inline int Waitall(int count, RealRequest* array_of_requests, CanonStatus* array_of_statuses) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, count);
   StatusArray native_array_of_statuses(array_of_statuses, count);
   return done(MPI_Waitall(count, native_array_of_requests.data(), native_array_of_statuses.data()));
 }
 #else
-inline int Waitall(int , u64* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Waitall(int, RealRequest*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Waitany
-inline int Waitany(int count, u64* array_of_requests, int* index, CanonStatus* status) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, count);
+inline int Waitany(int count, RealRequest* array_of_requests, int* index, CanonStatus* status) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, count);
   OutStatus native_status(status);
-  const int outcome = MPI_Waitany(count, native_array_of_requests.data(), as_any(index), native_status.data());
+  const int outcome = MPI_Waitany(count, native_array_of_requests.data(), as_any(index),
+                                  native_status.data());
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   native_status.finish();
   return 0;
 }
 #else
-inline int Waitany(int , u64* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Waitany(int, RealRequest*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Waitsome
-inline int Waitsome(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses) {
-  HandleArray<MPI_Request> native_array_of_requests(array_of_requests, incount);
+inline int Waitsome(int incount, RealRequest* array_of_requests, int* outcount,
+                    int* array_of_indices, CanonStatus* array_of_statuses) {
+  HandleArray<mpi::kRequest> native_array_of_requests(array_of_requests, incount);
   StatusArray native_array_of_statuses(array_of_statuses, incount);
-  return done(MPI_Waitsome(incount, native_array_of_requests.data(), as_any(outcount), as_any(array_of_indices), native_array_of_statuses.data()));
+  return done(MPI_Waitsome(incount, native_array_of_requests.data(), as_any(outcount),
+                           as_any(array_of_indices), native_array_of_statuses.data()));
 }
 #else
-inline int Waitsome(int , u64* , int* , int* , CanonStatus* ) { return abi::kErrUnsupportedOperation; }
+inline int Waitsome(int, RealRequest*, int*, int*, CanonStatus*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate
-inline int Win_allocate(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
+inline int Win_allocate(i64 size, int disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                        RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate(size, disp_unit, native(info), native(comm), as_any(baseptr),
+                                       &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_allocate(i64 , int , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate(i64, int, RealInfo, RealComm, void*, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate_c
-inline int Win_allocate_c(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
+inline int Win_allocate_c(i64 size, i64 disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                          RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate_c(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate_c(size, disp_unit, native(info), native(comm),
+                                         as_any(baseptr), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_allocate_c(i64 , i64 , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate_c(i64, i64, RealInfo, RealComm, void*, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate_shared
-inline int Win_allocate_shared(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
+inline int Win_allocate_shared(i64 size, int disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                               RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate_shared(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate_shared(size, disp_unit, native(info), native(comm),
+                                              as_any(baseptr), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_allocate_shared(i64 , int , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate_shared(i64, int, RealInfo, RealComm, void*, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_allocate_shared_c
-inline int Win_allocate_shared_c(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win) {
+inline int Win_allocate_shared_c(i64 size, i64 disp_unit, RealInfo info, RealComm comm,
+                                 void* baseptr, RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_allocate_shared_c(size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), as_any(baseptr), &native_win);
+  const int outcome = MPI_Win_allocate_shared_c(size, disp_unit, native(info), native(comm),
+                                                as_any(baseptr), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_allocate_shared_c(i64 , i64 , u64 , u64 , void* , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_allocate_shared_c(i64, i64, RealInfo, RealComm, void*, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_attach
-inline int Win_attach(u64 win, void* base, i64 size) {
-  return done(MPI_Win_attach(native<MPI_Win>(win), as_buffer(base), size));
+inline int Win_attach(RealWin win, void* base, i64 size) {
+  return done(MPI_Win_attach(native(win), as_buffer(base), size));
 }
 #else
-inline int Win_attach(u64 , void* , i64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_attach(RealWin, void*, i64) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_complete
-inline int Win_complete(u64 win) {
-  return done(MPI_Win_complete(native<MPI_Win>(win)));
+inline int Win_complete(RealWin win) {
+  return done(MPI_Win_complete(native(win)));
 }
 #else
-inline int Win_complete(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_complete(RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_create
-inline int Win_create(void* base, i64 size, int disp_unit, u64 info, u64 comm, u64* win) {
+inline int Win_create(void* base, i64 size, int disp_unit, RealInfo info, RealComm comm,
+                      RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_create(as_buffer(base), size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), &native_win);
+  const int outcome = MPI_Win_create(as_buffer(base), size, disp_unit, native(info), native(comm),
+                                     &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_create(void* , i64 , int , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_create(void*, i64, int, RealInfo, RealComm, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_create_c
-inline int Win_create_c(void* base, i64 size, i64 disp_unit, u64 info, u64 comm, u64* win) {
+inline int Win_create_c(void* base, i64 size, i64 disp_unit, RealInfo info, RealComm comm,
+                        RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_create_c(as_buffer(base), size, disp_unit, native<MPI_Info>(info), native<MPI_Comm>(comm), &native_win);
+  const int outcome = MPI_Win_create_c(as_buffer(base), size, disp_unit, native(info), native(comm),
+                                       &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_create_c(void* , i64 , i64 , u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_create_c(void*, i64, i64, RealInfo, RealComm, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_create_dynamic
-inline int Win_create_dynamic(u64 info, u64 comm, u64* win) {
+inline int Win_create_dynamic(RealInfo info, RealComm comm, RealWin* win) {
   MPI_Win native_win = {};
-  const int outcome = MPI_Win_create_dynamic(native<MPI_Info>(info), native<MPI_Comm>(comm), &native_win);
+  const int outcome = MPI_Win_create_dynamic(native(info), native(comm), &native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_create_dynamic(u64 , u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_create_dynamic(RealInfo, RealComm, RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_delete_attr
-inline int Win_delete_attr(u64 win, int win_keyval) {
-  return done(MPI_Win_delete_attr(native<MPI_Win>(win), keyval_in(win_keyval)));
+inline int Win_delete_attr(RealWin win, int win_keyval) {
+  return done(MPI_Win_delete_attr(native(win), keyval_in(win_keyval)));
 }
 #else
-inline int Win_delete_attr(u64 , int ) { return abi::kErrUnsupportedOperation; }
+inline int Win_delete_attr(RealWin, int) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_detach
-inline int Win_detach(u64 win, const void* base) {
-  return done(MPI_Win_detach(native<MPI_Win>(win), as_buffer(base)));
+inline int Win_detach(RealWin win, const void* base) {
+  return done(MPI_Win_detach(native(win), as_buffer(base)));
 }
 #else
-inline int Win_detach(u64 , const void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_detach(RealWin, const void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_fence
-inline int Win_fence(int assertion, u64 win) {
-  return done(MPI_Win_fence(win_assert_in(assertion), native<MPI_Win>(win)));
+inline int Win_fence(int assertion, RealWin win) {
+  return done(MPI_Win_fence(win_assert_in(assertion), native(win)));
 }
 #else
-inline int Win_fence(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_fence(int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush
-inline int Win_flush(int rank, u64 win) {
-  return done(MPI_Win_flush(rank_in(rank), native<MPI_Win>(win)));
+inline int Win_flush(int rank, RealWin win) {
+  return done(MPI_Win_flush(rank_in(rank), native(win)));
 }
 #else
-inline int Win_flush(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush(int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush_all
-inline int Win_flush_all(u64 win) {
-  return done(MPI_Win_flush_all(native<MPI_Win>(win)));
+inline int Win_flush_all(RealWin win) {
+  return done(MPI_Win_flush_all(native(win)));
 }
 #else
-inline int Win_flush_all(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush_all(RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush_local
-inline int Win_flush_local(int rank, u64 win) {
-  return done(MPI_Win_flush_local(rank_in(rank), native<MPI_Win>(win)));
+inline int Win_flush_local(int rank, RealWin win) {
+  return done(MPI_Win_flush_local(rank_in(rank), native(win)));
 }
 #else
-inline int Win_flush_local(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush_local(int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_flush_local_all
-inline int Win_flush_local_all(u64 win) {
-  return done(MPI_Win_flush_local_all(native<MPI_Win>(win)));
+inline int Win_flush_local_all(RealWin win) {
+  return done(MPI_Win_flush_local_all(native(win)));
 }
 #else
-inline int Win_flush_local_all(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_flush_local_all(RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_free
-inline int Win_free(u64* win) {
-  MPI_Win native_win = native<MPI_Win>(*win);
+inline int Win_free(RealWin* win) {
+  MPI_Win native_win = native(*win);
   const int outcome = MPI_Win_free(&native_win);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *win = canonical(native_win);
+  *win = canonical<mpi::kWin>(native_win);
   return 0;
 }
 #else
-inline int Win_free(u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_free(RealWin*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_attr
-inline int Win_get_attr(u64 win, int win_keyval, void* attribute_val, int* flag) {
-  return done(MPI_Win_get_attr(native<MPI_Win>(win), keyval_in(win_keyval), as_any(attribute_val), as_any(flag)));
+inline int Win_get_attr(RealWin win, int win_keyval, void* attribute_val, int* flag) {
+  return done(MPI_Win_get_attr(native(win), keyval_in(win_keyval), as_any(attribute_val),
+                               as_any(flag)));
 }
 #else
-inline int Win_get_attr(u64 , int , void* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_attr(RealWin, int, void*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_group
-inline int Win_get_group(u64 win, u64* group) {
+inline int Win_get_group(RealWin win, RealGroup* group) {
   MPI_Group native_group = {};
-  const int outcome = MPI_Win_get_group(native<MPI_Win>(win), &native_group);
+  const int outcome = MPI_Win_get_group(native(win), &native_group);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *group = canonical(native_group);
+  *group = canonical<mpi::kGroup>(native_group);
   return 0;
 }
 #else
-inline int Win_get_group(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_group(RealWin, RealGroup*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_info
-inline int Win_get_info(u64 win, u64* info_used) {
+inline int Win_get_info(RealWin win, RealInfo* info_used) {
   MPI_Info native_info_used = {};
-  const int outcome = MPI_Win_get_info(native<MPI_Win>(win), &native_info_used);
+  const int outcome = MPI_Win_get_info(native(win), &native_info_used);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
-  *info_used = canonical(native_info_used);
+  *info_used = canonical<mpi::kInfo>(native_info_used);
   return 0;
 }
 #else
-inline int Win_get_info(u64 , u64* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_info(RealWin, RealInfo*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_get_name
-inline int Win_get_name(u64 win, char* win_name, int* resultlen) {
-  return done(MPI_Win_get_name(native<MPI_Win>(win), as_any(win_name), as_any(resultlen)));
+inline int Win_get_name(RealWin win, char* win_name, int* resultlen) {
+  return done(MPI_Win_get_name(native(win), as_any(win_name), as_any(resultlen)));
 }
 #else
-inline int Win_get_name(u64 , char* , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_get_name(RealWin, char*, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_lock
-inline int Win_lock(int lock_type, int rank, int assertion, u64 win) {
-  return done(MPI_Win_lock(lock_type_in(lock_type), rank_in(rank), win_assert_in(assertion), native<MPI_Win>(win)));
+inline int Win_lock(int lock_type, int rank, int assertion, RealWin win) {
+  return done(MPI_Win_lock(lock_type_in(lock_type), rank_in(rank), win_assert_in(assertion),
+                           native(win)));
 }
 #else
-inline int Win_lock(int , int , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_lock(int, int, int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_lock_all
-inline int Win_lock_all(int assertion, u64 win) {
-  return done(MPI_Win_lock_all(win_assert_in(assertion), native<MPI_Win>(win)));
+inline int Win_lock_all(int assertion, RealWin win) {
+  return done(MPI_Win_lock_all(win_assert_in(assertion), native(win)));
 }
 #else
-inline int Win_lock_all(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_lock_all(int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_post
-inline int Win_post(u64 group, int assertion, u64 win) {
-  return done(MPI_Win_post(native<MPI_Group>(group), win_assert_in(assertion), native<MPI_Win>(win)));
+inline int Win_post(RealGroup group, int assertion, RealWin win) {
+  return done(MPI_Win_post(native(group), win_assert_in(assertion), native(win)));
 }
 #else
-inline int Win_post(u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_post(RealGroup, int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_attr
-inline int Win_set_attr(u64 win, int win_keyval, void* attribute_val) {
-  return done(MPI_Win_set_attr(native<MPI_Win>(win), keyval_in(win_keyval), as_any(attribute_val)));
+inline int Win_set_attr(RealWin win, int win_keyval, void* attribute_val) {
+  return done(MPI_Win_set_attr(native(win), keyval_in(win_keyval), as_any(attribute_val)));
 }
 #else
-inline int Win_set_attr(u64 , int , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_attr(RealWin, int, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_errhandler
-inline int Win_set_errhandler(u64 win, u64 errhandler) {
-  return done(MPI_Win_set_errhandler(native<MPI_Win>(win), native<MPI_Errhandler>(errhandler)));
+inline int Win_set_errhandler(RealWin win, RealErrhandler errhandler) {
+  return done(MPI_Win_set_errhandler(native(win), native(errhandler)));
 }
 #else
-inline int Win_set_errhandler(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_errhandler(RealWin, RealErrhandler) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_info
-inline int Win_set_info(u64 win, u64 info) {
-  return done(MPI_Win_set_info(native<MPI_Win>(win), native<MPI_Info>(info)));
+inline int Win_set_info(RealWin win, RealInfo info) {
+  return done(MPI_Win_set_info(native(win), native(info)));
 }
 #else
-inline int Win_set_info(u64 , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_info(RealWin, RealInfo) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_set_name
-inline int Win_set_name(u64 win, const char* win_name) {
-  return done(MPI_Win_set_name(native<MPI_Win>(win), as_any(win_name)));
+inline int Win_set_name(RealWin win, const char* win_name) {
+  return done(MPI_Win_set_name(native(win), as_any(win_name)));
 }
 #else
-inline int Win_set_name(u64 , const char* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_set_name(RealWin, const char*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_shared_query
-inline int Win_shared_query(u64 win, int rank, i64* size, int* disp_unit, void* baseptr) {
-  return done(MPI_Win_shared_query(native<MPI_Win>(win), rank_in(rank), as_any(size), as_any(disp_unit), as_any(baseptr)));
+inline int Win_shared_query(RealWin win, int rank, i64* size, int* disp_unit, void* baseptr) {
+  return done(MPI_Win_shared_query(native(win), rank_in(rank), as_any(size), as_any(disp_unit),
+                                   as_any(baseptr)));
 }
 #else
-inline int Win_shared_query(u64 , int , i64* , int* , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_shared_query(RealWin, int, i64*, int*, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_shared_query_c
-inline int Win_shared_query_c(u64 win, int rank, i64* size, i64* disp_unit, void* baseptr) {
-  return done(MPI_Win_shared_query_c(native<MPI_Win>(win), rank_in(rank), as_any(size), as_any(disp_unit), as_any(baseptr)));
+inline int Win_shared_query_c(RealWin win, int rank, i64* size, i64* disp_unit, void* baseptr) {
+  return done(MPI_Win_shared_query_c(native(win), rank_in(rank), as_any(size), as_any(disp_unit),
+                                     as_any(baseptr)));
 }
 #else
-inline int Win_shared_query_c(u64 , int , i64* , i64* , void* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_shared_query_c(RealWin, int, i64*, i64*, void*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_start
-inline int Win_start(u64 group, int assertion, u64 win) {
-  return done(MPI_Win_start(native<MPI_Group>(group), win_assert_in(assertion), native<MPI_Win>(win)));
+inline int Win_start(RealGroup group, int assertion, RealWin win) {
+  return done(MPI_Win_start(native(group), win_assert_in(assertion), native(win)));
 }
 #else
-inline int Win_start(u64 , int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_start(RealGroup, int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_sync
-inline int Win_sync(u64 win) {
-  return done(MPI_Win_sync(native<MPI_Win>(win)));
+inline int Win_sync(RealWin win) {
+  return done(MPI_Win_sync(native(win)));
 }
 #else
-inline int Win_sync(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_sync(RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_test
-inline int Win_test(u64 win, int* flag) {
-  return done(MPI_Win_test(native<MPI_Win>(win), as_any(flag)));
+inline int Win_test(RealWin win, int* flag) {
+  return done(MPI_Win_test(native(win), as_any(flag)));
 }
 #else
-inline int Win_test(u64 , int* ) { return abi::kErrUnsupportedOperation; }
+inline int Win_test(RealWin, int*) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_unlock
-inline int Win_unlock(int rank, u64 win) {
-  return done(MPI_Win_unlock(rank_in(rank), native<MPI_Win>(win)));
+inline int Win_unlock(int rank, RealWin win) {
+  return done(MPI_Win_unlock(rank_in(rank), native(win)));
 }
 #else
-inline int Win_unlock(int , u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_unlock(int, RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_unlock_all
-inline int Win_unlock_all(u64 win) {
-  return done(MPI_Win_unlock_all(native<MPI_Win>(win)));
+inline int Win_unlock_all(RealWin win) {
+  return done(MPI_Win_unlock_all(native(win)));
 }
 #else
-inline int Win_unlock_all(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_unlock_all(RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Win_wait
-inline int Win_wait(u64 win) {
-  return done(MPI_Win_wait(native<MPI_Win>(win)));
+inline int Win_wait(RealWin win) {
+  return done(MPI_Win_wait(native(win)));
 }
 #else
-inline int Win_wait(u64 ) { return abi::kErrUnsupportedOperation; }
+inline int Win_wait(RealWin) {
+  return abi::kErrUnsupportedOperation;
+}
 #endif
 
 #ifdef FERMATA_HAS_Wtick
@@ -5749,7 +7477,9 @@ inline double Wtick() {
   return MPI_Wtick();
 }
 #else
-inline double Wtick() { return {}; }
+inline double Wtick() {
+  return {};
+}
 #endif
 
 #ifdef FERMATA_HAS_Wtime
@@ -5757,339 +7487,341 @@ inline double Wtime() {
   return MPI_Wtime();
 }
 #else
-inline double Wtime() { return {}; }
+inline double Wtime() {
+  return {};
+}
 #endif
 
 inline u64 predefined(u32 kind, u32 number) {
   switch (kind) {
-    case 0:  // Comm
+    case mpi::kComm:
 #ifdef FERMATA_HAS_COMM_NULL
-      if (number == 0x100) return canonical<MPI_Comm>(MPI_COMM_NULL);
+      if (number == 0x100) return canonical<mpi::kComm>(MPI_COMM_NULL).value;
 #endif
 #ifdef FERMATA_HAS_COMM_WORLD
-      if (number == 0x101) return canonical<MPI_Comm>(MPI_COMM_WORLD);
+      if (number == 0x101) return canonical<mpi::kComm>(MPI_COMM_WORLD).value;
 #endif
 #ifdef FERMATA_HAS_COMM_SELF
-      if (number == 0x102) return canonical<MPI_Comm>(MPI_COMM_SELF);
+      if (number == 0x102) return canonical<mpi::kComm>(MPI_COMM_SELF).value;
 #endif
       return 0;
-    case 1:  // Datatype
+    case mpi::kDatatype:
 #ifdef FERMATA_HAS_DATATYPE_NULL
-      if (number == 0x200) return canonical<MPI_Datatype>(MPI_DATATYPE_NULL);
+      if (number == 0x200) return canonical<mpi::kDatatype>(MPI_DATATYPE_NULL).value;
 #endif
 #ifdef FERMATA_HAS_AINT
-      if (number == 0x201) return canonical<MPI_Datatype>(MPI_AINT);
+      if (number == 0x201) return canonical<mpi::kDatatype>(MPI_AINT).value;
 #endif
 #ifdef FERMATA_HAS_COUNT
-      if (number == 0x202) return canonical<MPI_Datatype>(MPI_COUNT);
+      if (number == 0x202) return canonical<mpi::kDatatype>(MPI_COUNT).value;
 #endif
 #ifdef FERMATA_HAS_OFFSET
-      if (number == 0x203) return canonical<MPI_Datatype>(MPI_OFFSET);
+      if (number == 0x203) return canonical<mpi::kDatatype>(MPI_OFFSET).value;
 #endif
 #ifdef FERMATA_HAS_PACKED
-      if (number == 0x207) return canonical<MPI_Datatype>(MPI_PACKED);
+      if (number == 0x207) return canonical<mpi::kDatatype>(MPI_PACKED).value;
 #endif
 #ifdef FERMATA_HAS_SHORT
-      if (number == 0x208) return canonical<MPI_Datatype>(MPI_SHORT);
+      if (number == 0x208) return canonical<mpi::kDatatype>(MPI_SHORT).value;
 #endif
 #ifdef FERMATA_HAS_INT
-      if (number == 0x209) return canonical<MPI_Datatype>(MPI_INT);
+      if (number == 0x209) return canonical<mpi::kDatatype>(MPI_INT).value;
 #endif
 #ifdef FERMATA_HAS_LONG
-      if (number == 0x20a) return canonical<MPI_Datatype>(MPI_LONG);
+      if (number == 0x20a) return canonical<mpi::kDatatype>(MPI_LONG).value;
 #endif
 #ifdef FERMATA_HAS_LONG_LONG
-      if (number == 0x20b) return canonical<MPI_Datatype>(MPI_LONG_LONG);
+      if (number == 0x20b) return canonical<mpi::kDatatype>(MPI_LONG_LONG).value;
 #endif
 #ifdef FERMATA_HAS_UNSIGNED_SHORT
-      if (number == 0x20c) return canonical<MPI_Datatype>(MPI_UNSIGNED_SHORT);
+      if (number == 0x20c) return canonical<mpi::kDatatype>(MPI_UNSIGNED_SHORT).value;
 #endif
 #ifdef FERMATA_HAS_UNSIGNED
-      if (number == 0x20d) return canonical<MPI_Datatype>(MPI_UNSIGNED);
+      if (number == 0x20d) return canonical<mpi::kDatatype>(MPI_UNSIGNED).value;
 #endif
 #ifdef FERMATA_HAS_UNSIGNED_LONG
-      if (number == 0x20e) return canonical<MPI_Datatype>(MPI_UNSIGNED_LONG);
+      if (number == 0x20e) return canonical<mpi::kDatatype>(MPI_UNSIGNED_LONG).value;
 #endif
 #ifdef FERMATA_HAS_UNSIGNED_LONG_LONG
-      if (number == 0x20f) return canonical<MPI_Datatype>(MPI_UNSIGNED_LONG_LONG);
+      if (number == 0x20f) return canonical<mpi::kDatatype>(MPI_UNSIGNED_LONG_LONG).value;
 #endif
 #ifdef FERMATA_HAS_FLOAT
-      if (number == 0x210) return canonical<MPI_Datatype>(MPI_FLOAT);
+      if (number == 0x210) return canonical<mpi::kDatatype>(MPI_FLOAT).value;
 #endif
 #ifdef FERMATA_HAS_C_FLOAT_COMPLEX
-      if (number == 0x212) return canonical<MPI_Datatype>(MPI_C_FLOAT_COMPLEX);
+      if (number == 0x212) return canonical<mpi::kDatatype>(MPI_C_FLOAT_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_CXX_FLOAT_COMPLEX
-      if (number == 0x213) return canonical<MPI_Datatype>(MPI_CXX_FLOAT_COMPLEX);
+      if (number == 0x213) return canonical<mpi::kDatatype>(MPI_CXX_FLOAT_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_DOUBLE
-      if (number == 0x214) return canonical<MPI_Datatype>(MPI_DOUBLE);
+      if (number == 0x214) return canonical<mpi::kDatatype>(MPI_DOUBLE).value;
 #endif
 #ifdef FERMATA_HAS_C_DOUBLE_COMPLEX
-      if (number == 0x216) return canonical<MPI_Datatype>(MPI_C_DOUBLE_COMPLEX);
+      if (number == 0x216) return canonical<mpi::kDatatype>(MPI_C_DOUBLE_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_CXX_DOUBLE_COMPLEX
-      if (number == 0x217) return canonical<MPI_Datatype>(MPI_CXX_DOUBLE_COMPLEX);
+      if (number == 0x217) return canonical<mpi::kDatatype>(MPI_CXX_DOUBLE_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_LOGICAL
-      if (number == 0x218) return canonical<MPI_Datatype>(MPI_LOGICAL);
+      if (number == 0x218) return canonical<mpi::kDatatype>(MPI_LOGICAL).value;
 #endif
 #ifdef FERMATA_HAS_INTEGER
-      if (number == 0x219) return canonical<MPI_Datatype>(MPI_INTEGER);
+      if (number == 0x219) return canonical<mpi::kDatatype>(MPI_INTEGER).value;
 #endif
 #ifdef FERMATA_HAS_REAL
-      if (number == 0x21a) return canonical<MPI_Datatype>(MPI_REAL);
+      if (number == 0x21a) return canonical<mpi::kDatatype>(MPI_REAL).value;
 #endif
 #ifdef FERMATA_HAS_COMPLEX
-      if (number == 0x21b) return canonical<MPI_Datatype>(MPI_COMPLEX);
+      if (number == 0x21b) return canonical<mpi::kDatatype>(MPI_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_DOUBLE_PRECISION
-      if (number == 0x21c) return canonical<MPI_Datatype>(MPI_DOUBLE_PRECISION);
+      if (number == 0x21c) return canonical<mpi::kDatatype>(MPI_DOUBLE_PRECISION).value;
 #endif
 #ifdef FERMATA_HAS_DOUBLE_COMPLEX
-      if (number == 0x21d) return canonical<MPI_Datatype>(MPI_DOUBLE_COMPLEX);
+      if (number == 0x21d) return canonical<mpi::kDatatype>(MPI_DOUBLE_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_CHARACTER
-      if (number == 0x21e) return canonical<MPI_Datatype>(MPI_CHARACTER);
+      if (number == 0x21e) return canonical<mpi::kDatatype>(MPI_CHARACTER).value;
 #endif
 #ifdef FERMATA_HAS_LONG_DOUBLE
-      if (number == 0x220) return canonical<MPI_Datatype>(MPI_LONG_DOUBLE);
+      if (number == 0x220) return canonical<mpi::kDatatype>(MPI_LONG_DOUBLE).value;
 #endif
 #ifdef FERMATA_HAS_C_LONG_DOUBLE_COMPLEX
-      if (number == 0x224) return canonical<MPI_Datatype>(MPI_C_LONG_DOUBLE_COMPLEX);
+      if (number == 0x224) return canonical<mpi::kDatatype>(MPI_C_LONG_DOUBLE_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_CXX_LONG_DOUBLE_COMPLEX
-      if (number == 0x225) return canonical<MPI_Datatype>(MPI_CXX_LONG_DOUBLE_COMPLEX);
+      if (number == 0x225) return canonical<mpi::kDatatype>(MPI_CXX_LONG_DOUBLE_COMPLEX).value;
 #endif
 #ifdef FERMATA_HAS_FLOAT_INT
-      if (number == 0x228) return canonical<MPI_Datatype>(MPI_FLOAT_INT);
+      if (number == 0x228) return canonical<mpi::kDatatype>(MPI_FLOAT_INT).value;
 #endif
 #ifdef FERMATA_HAS_DOUBLE_INT
-      if (number == 0x229) return canonical<MPI_Datatype>(MPI_DOUBLE_INT);
+      if (number == 0x229) return canonical<mpi::kDatatype>(MPI_DOUBLE_INT).value;
 #endif
 #ifdef FERMATA_HAS_LONG_INT
-      if (number == 0x22a) return canonical<MPI_Datatype>(MPI_LONG_INT);
+      if (number == 0x22a) return canonical<mpi::kDatatype>(MPI_LONG_INT).value;
 #endif
 #ifdef FERMATA_HAS_2INT
-      if (number == 0x22b) return canonical<MPI_Datatype>(MPI_2INT);
+      if (number == 0x22b) return canonical<mpi::kDatatype>(MPI_2INT).value;
 #endif
 #ifdef FERMATA_HAS_SHORT_INT
-      if (number == 0x22c) return canonical<MPI_Datatype>(MPI_SHORT_INT);
+      if (number == 0x22c) return canonical<mpi::kDatatype>(MPI_SHORT_INT).value;
 #endif
 #ifdef FERMATA_HAS_LONG_DOUBLE_INT
-      if (number == 0x22d) return canonical<MPI_Datatype>(MPI_LONG_DOUBLE_INT);
+      if (number == 0x22d) return canonical<mpi::kDatatype>(MPI_LONG_DOUBLE_INT).value;
 #endif
 #ifdef FERMATA_HAS_2REAL
-      if (number == 0x230) return canonical<MPI_Datatype>(MPI_2REAL);
+      if (number == 0x230) return canonical<mpi::kDatatype>(MPI_2REAL).value;
 #endif
 #ifdef FERMATA_HAS_2DOUBLE_PRECISION
-      if (number == 0x231) return canonical<MPI_Datatype>(MPI_2DOUBLE_PRECISION);
+      if (number == 0x231) return canonical<mpi::kDatatype>(MPI_2DOUBLE_PRECISION).value;
 #endif
 #ifdef FERMATA_HAS_2INTEGER
-      if (number == 0x232) return canonical<MPI_Datatype>(MPI_2INTEGER);
+      if (number == 0x232) return canonical<mpi::kDatatype>(MPI_2INTEGER).value;
 #endif
 #ifdef FERMATA_HAS_C_BOOL
-      if (number == 0x238) return canonical<MPI_Datatype>(MPI_C_BOOL);
+      if (number == 0x238) return canonical<mpi::kDatatype>(MPI_C_BOOL).value;
 #endif
 #ifdef FERMATA_HAS_CXX_BOOL
-      if (number == 0x239) return canonical<MPI_Datatype>(MPI_CXX_BOOL);
+      if (number == 0x239) return canonical<mpi::kDatatype>(MPI_CXX_BOOL).value;
 #endif
 #ifdef FERMATA_HAS_WCHAR
-      if (number == 0x23c) return canonical<MPI_Datatype>(MPI_WCHAR);
+      if (number == 0x23c) return canonical<mpi::kDatatype>(MPI_WCHAR).value;
 #endif
 #ifdef FERMATA_HAS_INT8_T
-      if (number == 0x240) return canonical<MPI_Datatype>(MPI_INT8_T);
+      if (number == 0x240) return canonical<mpi::kDatatype>(MPI_INT8_T).value;
 #endif
 #ifdef FERMATA_HAS_UINT8_T
-      if (number == 0x241) return canonical<MPI_Datatype>(MPI_UINT8_T);
+      if (number == 0x241) return canonical<mpi::kDatatype>(MPI_UINT8_T).value;
 #endif
 #ifdef FERMATA_HAS_CHAR
-      if (number == 0x243) return canonical<MPI_Datatype>(MPI_CHAR);
+      if (number == 0x243) return canonical<mpi::kDatatype>(MPI_CHAR).value;
 #endif
 #ifdef FERMATA_HAS_SIGNED_CHAR
-      if (number == 0x244) return canonical<MPI_Datatype>(MPI_SIGNED_CHAR);
+      if (number == 0x244) return canonical<mpi::kDatatype>(MPI_SIGNED_CHAR).value;
 #endif
 #ifdef FERMATA_HAS_UNSIGNED_CHAR
-      if (number == 0x245) return canonical<MPI_Datatype>(MPI_UNSIGNED_CHAR);
+      if (number == 0x245) return canonical<mpi::kDatatype>(MPI_UNSIGNED_CHAR).value;
 #endif
 #ifdef FERMATA_HAS_BYTE
-      if (number == 0x247) return canonical<MPI_Datatype>(MPI_BYTE);
+      if (number == 0x247) return canonical<mpi::kDatatype>(MPI_BYTE).value;
 #endif
 #ifdef FERMATA_HAS_INT16_T
-      if (number == 0x248) return canonical<MPI_Datatype>(MPI_INT16_T);
+      if (number == 0x248) return canonical<mpi::kDatatype>(MPI_INT16_T).value;
 #endif
 #ifdef FERMATA_HAS_UINT16_T
-      if (number == 0x249) return canonical<MPI_Datatype>(MPI_UINT16_T);
+      if (number == 0x249) return canonical<mpi::kDatatype>(MPI_UINT16_T).value;
 #endif
 #ifdef FERMATA_HAS_INT32_T
-      if (number == 0x250) return canonical<MPI_Datatype>(MPI_INT32_T);
+      if (number == 0x250) return canonical<mpi::kDatatype>(MPI_INT32_T).value;
 #endif
 #ifdef FERMATA_HAS_UINT32_T
-      if (number == 0x251) return canonical<MPI_Datatype>(MPI_UINT32_T);
+      if (number == 0x251) return canonical<mpi::kDatatype>(MPI_UINT32_T).value;
 #endif
 #ifdef FERMATA_HAS_INT64_T
-      if (number == 0x258) return canonical<MPI_Datatype>(MPI_INT64_T);
+      if (number == 0x258) return canonical<mpi::kDatatype>(MPI_INT64_T).value;
 #endif
 #ifdef FERMATA_HAS_UINT64_T
-      if (number == 0x259) return canonical<MPI_Datatype>(MPI_UINT64_T);
+      if (number == 0x259) return canonical<mpi::kDatatype>(MPI_UINT64_T).value;
 #endif
 #ifdef FERMATA_HAS_LOGICAL1
-      if (number == 0x2c0) return canonical<MPI_Datatype>(MPI_LOGICAL1);
+      if (number == 0x2c0) return canonical<mpi::kDatatype>(MPI_LOGICAL1).value;
 #endif
 #ifdef FERMATA_HAS_INTEGER1
-      if (number == 0x2c1) return canonical<MPI_Datatype>(MPI_INTEGER1);
+      if (number == 0x2c1) return canonical<mpi::kDatatype>(MPI_INTEGER1).value;
 #endif
 #ifdef FERMATA_HAS_LOGICAL2
-      if (number == 0x2c8) return canonical<MPI_Datatype>(MPI_LOGICAL2);
+      if (number == 0x2c8) return canonical<mpi::kDatatype>(MPI_LOGICAL2).value;
 #endif
 #ifdef FERMATA_HAS_INTEGER2
-      if (number == 0x2c9) return canonical<MPI_Datatype>(MPI_INTEGER2);
+      if (number == 0x2c9) return canonical<mpi::kDatatype>(MPI_INTEGER2).value;
 #endif
 #ifdef FERMATA_HAS_REAL2
-      if (number == 0x2ca) return canonical<MPI_Datatype>(MPI_REAL2);
+      if (number == 0x2ca) return canonical<mpi::kDatatype>(MPI_REAL2).value;
 #endif
 #ifdef FERMATA_HAS_LOGICAL4
-      if (number == 0x2d0) return canonical<MPI_Datatype>(MPI_LOGICAL4);
+      if (number == 0x2d0) return canonical<mpi::kDatatype>(MPI_LOGICAL4).value;
 #endif
 #ifdef FERMATA_HAS_INTEGER4
-      if (number == 0x2d1) return canonical<MPI_Datatype>(MPI_INTEGER4);
+      if (number == 0x2d1) return canonical<mpi::kDatatype>(MPI_INTEGER4).value;
 #endif
 #ifdef FERMATA_HAS_REAL4
-      if (number == 0x2d2) return canonical<MPI_Datatype>(MPI_REAL4);
+      if (number == 0x2d2) return canonical<mpi::kDatatype>(MPI_REAL4).value;
 #endif
 #ifdef FERMATA_HAS_COMPLEX4
-      if (number == 0x2d3) return canonical<MPI_Datatype>(MPI_COMPLEX4);
+      if (number == 0x2d3) return canonical<mpi::kDatatype>(MPI_COMPLEX4).value;
 #endif
 #ifdef FERMATA_HAS_LOGICAL8
-      if (number == 0x2d8) return canonical<MPI_Datatype>(MPI_LOGICAL8);
+      if (number == 0x2d8) return canonical<mpi::kDatatype>(MPI_LOGICAL8).value;
 #endif
 #ifdef FERMATA_HAS_INTEGER8
-      if (number == 0x2d9) return canonical<MPI_Datatype>(MPI_INTEGER8);
+      if (number == 0x2d9) return canonical<mpi::kDatatype>(MPI_INTEGER8).value;
 #endif
 #ifdef FERMATA_HAS_REAL8
-      if (number == 0x2da) return canonical<MPI_Datatype>(MPI_REAL8);
+      if (number == 0x2da) return canonical<mpi::kDatatype>(MPI_REAL8).value;
 #endif
 #ifdef FERMATA_HAS_COMPLEX8
-      if (number == 0x2db) return canonical<MPI_Datatype>(MPI_COMPLEX8);
+      if (number == 0x2db) return canonical<mpi::kDatatype>(MPI_COMPLEX8).value;
 #endif
 #ifdef FERMATA_HAS_LOGICAL16
-      if (number == 0x2e0) return canonical<MPI_Datatype>(MPI_LOGICAL16);
+      if (number == 0x2e0) return canonical<mpi::kDatatype>(MPI_LOGICAL16).value;
 #endif
 #ifdef FERMATA_HAS_INTEGER16
-      if (number == 0x2e1) return canonical<MPI_Datatype>(MPI_INTEGER16);
+      if (number == 0x2e1) return canonical<mpi::kDatatype>(MPI_INTEGER16).value;
 #endif
 #ifdef FERMATA_HAS_REAL16
-      if (number == 0x2e2) return canonical<MPI_Datatype>(MPI_REAL16);
+      if (number == 0x2e2) return canonical<mpi::kDatatype>(MPI_REAL16).value;
 #endif
 #ifdef FERMATA_HAS_COMPLEX16
-      if (number == 0x2e3) return canonical<MPI_Datatype>(MPI_COMPLEX16);
+      if (number == 0x2e3) return canonical<mpi::kDatatype>(MPI_COMPLEX16).value;
 #endif
 #ifdef FERMATA_HAS_COMPLEX32
-      if (number == 0x2eb) return canonical<MPI_Datatype>(MPI_COMPLEX32);
+      if (number == 0x2eb) return canonical<mpi::kDatatype>(MPI_COMPLEX32).value;
 #endif
 #ifdef FERMATA_HAS_C_FLOAT16
-      if (number == 0x3fc) return canonical<MPI_Datatype>(MPI_C_FLOAT16);
+      if (number == 0x3fc) return canonical<mpi::kDatatype>(MPI_C_FLOAT16).value;
 #endif
 #ifdef FERMATA_HAS_LB
-      if (number == 0x3fe) return canonical<MPI_Datatype>(MPI_LB);
+      if (number == 0x3fe) return canonical<mpi::kDatatype>(MPI_LB).value;
 #endif
 #ifdef FERMATA_HAS_UB
-      if (number == 0x3ff) return canonical<MPI_Datatype>(MPI_UB);
+      if (number == 0x3ff) return canonical<mpi::kDatatype>(MPI_UB).value;
 #endif
       return 0;
-    case 2:  // Request
+    case mpi::kRequest:
 #ifdef FERMATA_HAS_REQUEST_NULL
-      if (number == 0x180) return canonical<MPI_Request>(MPI_REQUEST_NULL);
+      if (number == 0x180) return canonical<mpi::kRequest>(MPI_REQUEST_NULL).value;
 #endif
       return 0;
-    case 3:  // Op
+    case mpi::kOp:
 #ifdef FERMATA_HAS_OP_NULL
-      if (number == 0x20) return canonical<MPI_Op>(MPI_OP_NULL);
+      if (number == 0x20) return canonical<mpi::kOp>(MPI_OP_NULL).value;
 #endif
 #ifdef FERMATA_HAS_SUM
-      if (number == 0x21) return canonical<MPI_Op>(MPI_SUM);
+      if (number == 0x21) return canonical<mpi::kOp>(MPI_SUM).value;
 #endif
 #ifdef FERMATA_HAS_MIN
-      if (number == 0x22) return canonical<MPI_Op>(MPI_MIN);
+      if (number == 0x22) return canonical<mpi::kOp>(MPI_MIN).value;
 #endif
 #ifdef FERMATA_HAS_MAX
-      if (number == 0x23) return canonical<MPI_Op>(MPI_MAX);
+      if (number == 0x23) return canonical<mpi::kOp>(MPI_MAX).value;
 #endif
 #ifdef FERMATA_HAS_PROD
-      if (number == 0x24) return canonical<MPI_Op>(MPI_PROD);
+      if (number == 0x24) return canonical<mpi::kOp>(MPI_PROD).value;
 #endif
 #ifdef FERMATA_HAS_BAND
-      if (number == 0x28) return canonical<MPI_Op>(MPI_BAND);
+      if (number == 0x28) return canonical<mpi::kOp>(MPI_BAND).value;
 #endif
 #ifdef FERMATA_HAS_BOR
-      if (number == 0x29) return canonical<MPI_Op>(MPI_BOR);
+      if (number == 0x29) return canonical<mpi::kOp>(MPI_BOR).value;
 #endif
 #ifdef FERMATA_HAS_BXOR
-      if (number == 0x2a) return canonical<MPI_Op>(MPI_BXOR);
+      if (number == 0x2a) return canonical<mpi::kOp>(MPI_BXOR).value;
 #endif
 #ifdef FERMATA_HAS_LAND
-      if (number == 0x30) return canonical<MPI_Op>(MPI_LAND);
+      if (number == 0x30) return canonical<mpi::kOp>(MPI_LAND).value;
 #endif
 #ifdef FERMATA_HAS_LOR
-      if (number == 0x31) return canonical<MPI_Op>(MPI_LOR);
+      if (number == 0x31) return canonical<mpi::kOp>(MPI_LOR).value;
 #endif
 #ifdef FERMATA_HAS_LXOR
-      if (number == 0x32) return canonical<MPI_Op>(MPI_LXOR);
+      if (number == 0x32) return canonical<mpi::kOp>(MPI_LXOR).value;
 #endif
 #ifdef FERMATA_HAS_MINLOC
-      if (number == 0x38) return canonical<MPI_Op>(MPI_MINLOC);
+      if (number == 0x38) return canonical<mpi::kOp>(MPI_MINLOC).value;
 #endif
 #ifdef FERMATA_HAS_MAXLOC
-      if (number == 0x39) return canonical<MPI_Op>(MPI_MAXLOC);
+      if (number == 0x39) return canonical<mpi::kOp>(MPI_MAXLOC).value;
 #endif
 #ifdef FERMATA_HAS_REPLACE
-      if (number == 0x3c) return canonical<MPI_Op>(MPI_REPLACE);
+      if (number == 0x3c) return canonical<mpi::kOp>(MPI_REPLACE).value;
 #endif
 #ifdef FERMATA_HAS_NO_OP
-      if (number == 0x3d) return canonical<MPI_Op>(MPI_NO_OP);
+      if (number == 0x3d) return canonical<mpi::kOp>(MPI_NO_OP).value;
 #endif
       return 0;
-    case 4:  // Group
+    case mpi::kGroup:
 #ifdef FERMATA_HAS_GROUP_NULL
-      if (number == 0x108) return canonical<MPI_Group>(MPI_GROUP_NULL);
+      if (number == 0x108) return canonical<mpi::kGroup>(MPI_GROUP_NULL).value;
 #endif
 #ifdef FERMATA_HAS_GROUP_EMPTY
-      if (number == 0x109) return canonical<MPI_Group>(MPI_GROUP_EMPTY);
+      if (number == 0x109) return canonical<mpi::kGroup>(MPI_GROUP_EMPTY).value;
 #endif
       return 0;
-    case 5:  // Info
+    case mpi::kInfo:
 #ifdef FERMATA_HAS_INFO_NULL
-      if (number == 0x130) return canonical<MPI_Info>(MPI_INFO_NULL);
+      if (number == 0x130) return canonical<mpi::kInfo>(MPI_INFO_NULL).value;
 #endif
 #ifdef FERMATA_HAS_INFO_ENV
-      if (number == 0x131) return canonical<MPI_Info>(MPI_INFO_ENV);
+      if (number == 0x131) return canonical<mpi::kInfo>(MPI_INFO_ENV).value;
 #endif
       return 0;
-    case 6:  // Win
+    case mpi::kWin:
 #ifdef FERMATA_HAS_WIN_NULL
-      if (number == 0x110) return canonical<MPI_Win>(MPI_WIN_NULL);
+      if (number == 0x110) return canonical<mpi::kWin>(MPI_WIN_NULL).value;
 #endif
       return 0;
-    case 7:  // File
+    case mpi::kFile:
 #ifdef FERMATA_HAS_FILE_NULL
-      if (number == 0x118) return canonical<MPI_File>(MPI_FILE_NULL);
+      if (number == 0x118) return canonical<mpi::kFile>(MPI_FILE_NULL).value;
 #endif
       return 0;
-    case 8:  // Errhandler
+    case mpi::kErrhandler:
 #ifdef FERMATA_HAS_ERRHANDLER_NULL
-      if (number == 0x140) return canonical<MPI_Errhandler>(MPI_ERRHANDLER_NULL);
+      if (number == 0x140) return canonical<mpi::kErrhandler>(MPI_ERRHANDLER_NULL).value;
 #endif
 #ifdef FERMATA_HAS_ERRORS_ARE_FATAL
-      if (number == 0x141) return canonical<MPI_Errhandler>(MPI_ERRORS_ARE_FATAL);
+      if (number == 0x141) return canonical<mpi::kErrhandler>(MPI_ERRORS_ARE_FATAL).value;
 #endif
 #ifdef FERMATA_HAS_ERRORS_ABORT
-      if (number == 0x142) return canonical<MPI_Errhandler>(MPI_ERRORS_ABORT);
+      if (number == 0x142) return canonical<mpi::kErrhandler>(MPI_ERRORS_ABORT).value;
 #endif
 #ifdef FERMATA_HAS_ERRORS_RETURN
-      if (number == 0x143) return canonical<MPI_Errhandler>(MPI_ERRORS_RETURN);
+      if (number == 0x143) return canonical<mpi::kErrhandler>(MPI_ERRORS_RETURN).value;
 #endif
 #ifdef FERMATA_HAS_ERRORS_THROW_EXCEPTIONS
-      if (number == 0x3fd) return canonical<MPI_Errhandler>(MPI_ERRORS_THROW_EXCEPTIONS);
+      if (number == 0x3fd) return canonical<mpi::kErrhandler>(MPI_ERRORS_THROW_EXCEPTIONS).value;
 #endif
       return 0;
     default: return 0;

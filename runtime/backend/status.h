@@ -107,9 +107,9 @@ class StatusArray {
 };
 
 /// How many types an alltoallw call reads on one side.
-inline i64 peers(u64 word, bool sends, const void* send_buffer) {
+inline i64 peers(RealComm real, bool sends, const void* send_buffer) {
   if (sends && reinterpret_cast<u64>(send_buffer) == abi::kInPlace) return 0;
-  const MPI_Comm comm = native<MPI_Comm>(word);
+  const MPI_Comm comm = native(real);
   int inter = 0, count = 0;
   MPI_Comm_test_inter(comm, &inter);
   if (inter) MPI_Comm_remote_size(comm, &count);
@@ -118,8 +118,8 @@ inline i64 peers(u64 word, bool sends, const void* send_buffer) {
 }
 
 /// The same for neighbourhood calls: out-degree for sends, in-degree for receives.
-inline i64 neighbours(u64 word, bool sends, const void*) {
-  const MPI_Comm comm = native<MPI_Comm>(word);
+inline i64 neighbours(RealComm real, bool sends, const void*) {
+  const MPI_Comm comm = native(real);
   int topology = MPI_UNDEFINED, in = 0, out = 0, weighted = 0;
   MPI_Topo_test(comm, &topology);
   if (topology == MPI_DIST_GRAPH) {

@@ -3,14 +3,14 @@
 // in one call. All of them return when what was waited for has finished, in an error, or as soon as
 // a checkpoint is pending; then the caller parks, and waits again.
 //
-// Invariant: a status is handed over whenever the request has finished, also in an error: the books
-//            need its source.
+// Invariant: a status is handed over whenever the request has finished, also in an error: the core
+//            state needs its source. Not checked: hot path.
 #pragma once
 
 #include <sched.h>
 
 #include "backend/status.h"
-#include "base/patience.h"
+#include "base/backoff.h"
 #include "halves/crossing.h"
 
 namespace fermata::backend {
@@ -20,9 +20,9 @@ inline bool checkpoint_pending() {
 }
 
 /// True if the caller should stop polling.
-[[gnu::always_inline]] inline bool interrupted(Patience& patience) {
+[[gnu::always_inline]] inline bool interrupted(Backoff& backoff) {
   if (checkpoint_pending()) return true;
-  if (patience.is_spent()) sched_yield();
+  if (backoff.is_spent()) sched_yield();
   return false;
 }
 
@@ -30,10 +30,10 @@ inline bool checkpoint_pending() {
 /// MPI's code.
 [[gnu::always_inline]] inline int poll_request(MPI_Request* request, int* done, MPI_Status* status,
                                                bool once = false) {
-  Patience patience;
+  Backoff backoff;
   for (;;) {
     const int outcome = MPI_Test(request, done, status);
-    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || once || interrupted(patience))
+    if (FERMATA_LIKELY(*done || outcome != MPI_SUCCESS) || once || interrupted(backoff))
       return outcome;
   }
 }
@@ -44,61 +44,62 @@ inline bool checkpoint_pending() {
   return done(outcome);
 }
 
-[[gnu::always_inline]] inline int look_at(u64* request, int* done, CanonStatus* status, bool once) {
+[[gnu::always_inline]] inline int look_at(RealRequest* request, int* done, CanonStatus* status,
+                                          bool once) {
   MPI_Status native_status;
   native_status.MPI_ERROR = MPI_SUCCESS;
   if (status) native_status.MPI_SOURCE = rank_in(status->source);
-  MPI_Request real = native<MPI_Request>(*request);
+  MPI_Request real = native(*request);
   *done = 0;
   const int outcome = poll_request(&real, done, status ? &native_status : MPI_STATUS_IGNORE, once);
-  *request = canonical(real);
+  *request = canonical<mpi::kRequest>(real);
   if (FERMATA_UNLIKELY(!*done && outcome == MPI_SUCCESS)) return 0;
   return finish(outcome, native_status, status);
 }
-inline int wait(u64* request, int* done, CanonStatus* status) {
+inline int wait(RealRequest* request, int* done, CanonStatus* status) {
   return look_at(request, done, status, false);
 }
-inline int test(u64* request, int* done, CanonStatus* status) {
+inline int test(RealRequest* request, int* done, CanonStatus* status) {
   return look_at(request, done, status, true);
 }
 
 /// MPI_Testsome, `once` or until something has finished or a checkpoint is pending. *outcount: 0 if
 /// nothing has. Only the statuses of what has are handed over.
-[[gnu::always_inline]] inline int look_for_some(int count, u64* requests, int* outcount,
+[[gnu::always_inline]] inline int look_for_some(int count, RealRequest* requests, int* outcount,
                                                 int* indices, CanonStatus* statuses, bool once) {
-  HandleArray<MPI_Request> reals(requests, count);
+  HandleArray<mpi::kRequest> reals(requests, count);
   Scratch<MPI_Status> native_statuses(count);
   MPI_Status* const room = native_statuses.data();
   for (int i = 0; i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
-  Patience patience;
+  Backoff backoff;
   int outcome;
   do {
     *outcount = 0;
     outcome = MPI_Testsome(count, reals.data(), outcount, indices, room);
     if (*outcount == MPI_UNDEFINED) *outcount = 0;
-  } while (*outcount == 0 && outcome == MPI_SUCCESS && !once && !interrupted(patience));
+  } while (*outcount == 0 && outcome == MPI_SUCCESS && !once && !interrupted(backoff));
   for (int n = 0; n < *outcount; n++) {
     if (FERMATA_LIKELY(outcome == MPI_SUCCESS)) room[n].MPI_ERROR = MPI_SUCCESS;
     status_out(room[n], statuses[n]);
   }
   return done(outcome);
 }
-inline int test_some(int count, u64* requests, int* outcount, int* indices,
+inline int test_some(int count, RealRequest* requests, int* outcount, int* indices,
                      CanonStatus* statuses) {
   return look_for_some(count, requests, outcount, indices, statuses, true);
 }
-inline int wait_some(int count, u64* requests, int* outcount, int* indices,
+inline int wait_some(int count, RealRequest* requests, int* outcount, int* indices,
                      CanonStatus* statuses) {
   return look_for_some(count, requests, outcount, indices, statuses, false);
 }
 
-inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 comm,
-                   CanonStatus* status, u64* left) {
+inline int receive(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+                   CanonStatus* status, RealRequest* left) {
   MPI_Request real;
   const int native_source = rank_in(source);
-  *left = 0;
-  int outcome = MPI_Irecv(as_buffer(buf), count, native<MPI_Datatype>(datatype), native_source,
-                          tag_in(tag), native<MPI_Comm>(comm), &real);
+  *left = {};
+  int outcome = MPI_Irecv(as_buffer(buf), count, native(datatype), native_source, tag_in(tag),
+                          native(comm), &real);
   if (FERMATA_UNLIKELY(outcome != MPI_SUCCESS)) return failed(outcome);
   MPI_Status native_status;
   native_status.MPI_ERROR = MPI_SUCCESS;
@@ -106,25 +107,25 @@ inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 
   int done = 0;
   outcome = poll_request(&real, &done, status ? &native_status : MPI_STATUS_IGNORE);
   if (FERMATA_UNLIKELY(!done && outcome == MPI_SUCCESS)) {
-    *left = canonical(real);
+    *left = canonical<mpi::kRequest>(real);
     return 0;
   }
   return finish(outcome, native_status, status);
 }
 
 /// MPI_Testall, `once` or until all have finished or a checkpoint is pending.
-[[gnu::always_inline]] inline int look_for_all(int count, u64* requests, int* all_done,
+[[gnu::always_inline]] inline int look_for_all(int count, RealRequest* requests, int* all_done,
                                                CanonStatus* statuses, bool once) {
-  HandleArray<MPI_Request> reals(requests, count);
+  HandleArray<mpi::kRequest> reals(requests, count);
   Scratch<MPI_Status> native_statuses(statuses ? count : 0);
   MPI_Status* const room = native_statuses.data();
   for (int i = 0; statuses && i < count; i++) room[i].MPI_SOURCE = MPI_ANY_SOURCE;
-  Patience patience;
+  Backoff backoff;
   int outcome;
   *all_done = 0;
   do {
     outcome = MPI_Testall(count, reals.data(), all_done, statuses ? room : MPI_STATUSES_IGNORE);
-  } while (!*all_done && outcome == MPI_SUCCESS && !once && !interrupted(patience));
+  } while (!*all_done && outcome == MPI_SUCCESS && !once && !interrupted(backoff));
   if (FERMATA_LIKELY(outcome == MPI_SUCCESS)) {
     for (int i = 0; statuses && *all_done && i < count; i++) {
       room[i].MPI_ERROR = MPI_SUCCESS;
@@ -135,10 +136,10 @@ inline int receive(void* buf, int count, u64 datatype, int source, int tag, u64 
   for (int i = 0; statuses && i < count; i++) status_out(room[i], statuses[i]);
   return failed(outcome);
 }
-inline int test_all(int count, u64* requests, int* all_done, CanonStatus* statuses) {
+inline int test_all(int count, RealRequest* requests, int* all_done, CanonStatus* statuses) {
   return look_for_all(count, requests, all_done, statuses, true);
 }
-inline int wait_all(int count, u64* requests, int* all_done, CanonStatus* statuses) {
+inline int wait_all(int count, RealRequest* requests, int* all_done, CanonStatus* statuses) {
   return look_for_all(count, requests, all_done, statuses, false);
 }
 

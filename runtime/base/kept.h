@@ -7,7 +7,8 @@
 // too small is given back to where it came from, and one twice as large as needed takes its place:
 // the pool soon holds as many pieces as are in use at a time, all large enough.
 //
-// Invariant: a piece is in the pool or in the hands of one call.
+// Invariant: a piece is in the pool or in the hands of one call. Not checked: hot path; pieces move
+//            by exchanges alone.
 #pragma once
 
 #include "base/types.h"

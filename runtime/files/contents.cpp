@@ -47,15 +47,14 @@ bool load_text(const image::Reader& reader, u32 at, u8* to, u64 bytes) {
 }
 
 Status save_file(image::Writer& writer, image::ImageFile& file, int fd) {
-  constexpr int kSeekData = 3, kSeekHole = 4;
   file.first_extent = writer.extents.count;
   const Status settled = sys::settle_holes(fd);
   if (!settled) return settled;
   for (u64 at = 0; at < file.size;) {
-    const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
+    const Result<u64> data = sys::lseek(fd, i64(at), sys::kSeekData);
     if (!data && data.error == sys::kEnxio) break;  // only a hole is left
     if (!data) return failure(data.error);
-    const Result<u64> hole = sys::lseek(fd, i64(data.value), kSeekHole);
+    const Result<u64> hole = sys::lseek(fd, i64(data.value), sys::kSeekHole);
     const u64 end = hole ? page_ceil(hole.value) : page_ceil(file.size);
     for (at = page_floor(data.value); at < end;) {
       const u64 wanted = end - at < kContentBytes ? end - at : kContentBytes;

@@ -27,7 +27,7 @@ bool same_open_file(int a, int b) {
 /// One of the rank's own streams, or the second descriptor of an earlier one?
 bool describe_shared(Saver& saver, image::ImageFile& file) {
   for (int stream = 0; stream <= 2; stream++) {
-    const int own = saver.around.streams[stream];
+    const int own = saver.context.streams[stream];
     if (own < 0 || !same_open_file(own, file.fd)) continue;
     file.kind = kStandard;
     file.same_as = stream;
@@ -99,7 +99,7 @@ Status each_descriptor(Message& why, Take take) {
   static char buffer[1 << 16];
   for (;;) {
     const Result<u64> got =
-        sys::call(SYS_getdents64, directory.value, sys::word(buffer), sizeof buffer);
+        sys::call(SYS_getdents64, directory.value, sys::arg(buffer), sizeof buffer);
     if (!got) return failure(got.error);
     if (got.value == 0) break;
     for (u64 at = 0; at < got.value;) {
@@ -131,9 +131,8 @@ const char* fdinfo_of(u32 pid, int fd) {
 }
 
 bool can_compare_files() {
-  constexpr u64 kMemory = 1;  // KCMP_VM
   const u32 pid = sys::getpid();
-  return bool(sys::call(SYS_kcmp, pid, pid, kMemory));
+  return bool(sys::call(SYS_kcmp, pid, pid, sys::kKcmpVm));
 }
 
 bool is_regular(int fd) {
@@ -149,14 +148,14 @@ bool may_stay_open(const image::Writer& writer, const image::ImageFile& file) {
   return is_regular(file.fd);
 }
 
-Status describe_files(image::Writer& writer, const Surroundings& around, Message& why) {
+Status describe_files(image::Writer& writer, const DescriptorContext& context, Message& why) {
   if (!can_compare_files()) {
     why << "kcmp(2), which tells what descriptors share, is not allowed here (by a container?)";
     return failure(sys::kEperm);
   }
-  Saver saver{writer, around, why};
+  Saver saver{writer, context, why};
   Status done = each_descriptor(why, [&](int fd) {
-    return around.belongs(fd) ? describe(saver, fd) : success();
+    return context.belongs(fd) ? describe(saver, fd) : success();
   });
   for (u64 i = 0; done && i < saver.count(); i++) done = finish(saver, saver.file(i));
   return done;

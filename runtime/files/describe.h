@@ -10,7 +10,7 @@
 namespace fermata::files {
 
 /// What only the launcher knows of descriptors.
-struct Surroundings {
+struct DescriptorContext {
   bool (*belongs)(int fd);  // whether a descriptor is the application's
   const int* streams;       // the rank's own streams 0, 1, 2 as it was started; -1 = was closed
   u32 pid;                  // the process that is being saved
@@ -27,7 +27,7 @@ bool can_compare_files();
 /// Adds every descriptor for which belongs(fd) holds, with what fork(2) does not copy: offsets, and
 /// the contents of pipes, sockets and deleted files. The application must stand still meanwhile.
 /// Runs in the forked child. Errors: EPERM for what cannot be saved, named in `why`.
-Status describe_files(image::Writer& writer, const Surroundings& around, Message& why);
+Status describe_files(image::Writer& writer, const DescriptorContext& context, Message& why);
 
 /// Whether a descriptor is a regular file's. Makes one system call.
 bool is_regular(int fd);
@@ -39,10 +39,10 @@ bool may_stay_open(const image::Writer& writer, const image::ImageFile& file);
 
 /// Brings every descriptor of the image back under its number, with its contents. reader.fd must be
 /// open and out of the way. Errors: errno, `why` names the file.
-Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why);
+Status restore_files(const image::Reader& reader, const DescriptorContext& context, Message& why);
 
 /// Gives them their members, options, owners and locks. Preconditions: restore_files() is done, and
 /// nobody will close another descriptor of the same files. Errors: as above.
-Status restore_members(const image::Reader& reader, const Surroundings& around, Message& why);
+Status restore_members(const image::Reader& reader, const DescriptorContext& context, Message& why);
 
 }  // namespace fermata::files

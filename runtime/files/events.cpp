@@ -54,7 +54,7 @@ Status describe_timerfd(image::ImageFile& file) {
   file.values[kTimerIntervalNs] = timer.interval_ns;
   if (timer.absolute && timer.clock == 0 && timer.value_ns) {
     sys::TimeSpec now{};
-    (void)sys::call(SYS_clock_gettime, timer.clock, sys::word(&now));
+    (void)sys::call(SYS_clock_gettime, timer.clock, sys::arg(&now));
     file.values[kTimerClock] |= kAbsoluteTimer;
     file.values[kTimerValueNs] += u64(now.seconds) * kNsPerSecond + u64(now.nanoseconds);
   }
@@ -117,14 +117,14 @@ namespace {
 /// kcmp(2), KCMP_EPOLL_TFD: is descriptor `fd` what the epoll was told to watch under that number,
 /// and the only thing? The same number may stand there for several files, all but one closed.
 bool is_watched(int epoll, u32 fd) {
-  constexpr u64 kEpollTarget = 7;
   struct {
     u32 epoll, target, index;
   } slot{u32(epoll), fd, 0};
   const u32 pid = sys::getpid();
-  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, kEpollTarget, fd, sys::word(&slot));
+  const Result<u64> first = sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::arg(&slot));
   slot.index = 1;
-  const Result<u64> second = sys::call(SYS_kcmp, pid, pid, kEpollTarget, fd, sys::word(&slot));
+  const Result<u64> second =
+      sys::call(SYS_kcmp, pid, pid, sys::kKcmpEpollTfd, fd, sys::arg(&slot));
   return first && first.value == 0 && !second;
 }
 
@@ -150,9 +150,8 @@ Status finish_epoll(Saver& saver, const image::ImageFile& file) {
 }
 
 Status finish_inotify(Saver& saver, const image::ImageFile& file) {
-  constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
   i32 unread = 0;
-  (void)sys::call(SYS_ioctl, u64(file.fd), kBytesReadable, sys::word(&unread));
+  (void)sys::call(SYS_ioctl, u64(file.fd), sys::kFionread, sys::arg(&unread));
   if (unread) {
     saver.refuse(file) << "inotify events that have not been read; read them first";
     return failure(sys::kEagain);
@@ -185,9 +184,9 @@ Status finish_inotify(Saver& saver, const image::ImageFile& file) {
 
 Status finish_locks(Saver& saver, const image::ImageFile& file) {
   // POSIX locks belong to the process that is being saved, not to its image writer.
-  const char* text = fdinfo_of(saver.around.pid, file.fd);
+  const char* text = fdinfo_of(saver.context.pid, file.fd);
   if (!text) {
-    saver.refuse(file) << "its locks cannot be read from /proc/" << saver.around.pid << "/fdinfo";
+    saver.refuse(file) << "its locks cannot be read from /proc/" << saver.context.pid << "/fdinfo";
     return failure(sys::kEio);
   }
   for (const char* line = text; line && *line; line = next_line(line)) {
@@ -209,29 +208,27 @@ Status finish_locks(Saver& saver, const image::ImageFile& file) {
 namespace {
 
 Status restore_timer(int fd, const image::ImageFile& file) {
-  constexpr u64 kSetTicks = 0x40085400;  // TFD_IOC_SET_TICKS
   u64 ticks = file.values[kTimerTicks], first = file.values[kTimerValueNs];
   const u64 interval = file.values[kTimerIntervalNs];
   if (!first && !ticks) return success();  // not armed
   // A kernel without SET_TICKS: what has expired expires again, at once, and counts once.
   TimerSpec spec{to_time(interval), to_time(first ? first : 1)};
   const u64 absolute = file.values[kTimerClock] & kAbsoluteTimer ? 1 : 0;  // TFD_TIMER_ABSTIME
-  Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), absolute, sys::word(&spec), 0);
-  if (done && ticks && !sys::call(SYS_ioctl, u64(fd), kSetTicks, sys::word(&ticks))) {
+  Result<u64> done = sys::call(SYS_timerfd_settime, u64(fd), absolute, sys::arg(&spec), 0);
+  if (done && ticks && !sys::call(SYS_ioctl, u64(fd), sys::kTfdIocSetTicks, sys::arg(&ticks))) {
     spec.value = to_time(1);
-    done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::word(&spec), 0);
+    done = sys::call(SYS_timerfd_settime, u64(fd), 0, sys::arg(&spec), 0);
   }
   return done ? success() : failure(done.error);
 }
 
 /// Numbers of watches only go up: lower ones are made and removed until it is this one's turn.
 Status restore_watch(const Restorer& restorer, const image::ImageMember& member) {
-  constexpr u64 kMaskAdd = 0x20000000, kExcludeUnlink = 0x04000000, kOneShot = 0x80000000;
-  const u64 mask = member.flags & (0xfff | kExcludeUnlink | kOneShot) & ~kMaskAdd;
+  const u64 mask = member.flags & (0xfff | sys::kInExclUnlink | sys::kInOneShot) & ~sys::kInMaskAdd;
   const char* path = restorer.reader.string(member.path_string);
   for (;;) {
     const Result<u64> got =
-        sys::call(SYS_inotify_add_watch, u64(member.fd), sys::word(path), mask);
+        sys::call(SYS_inotify_add_watch, u64(member.fd), sys::arg(path), mask);
     if (got && int(got.value) == member.target) {
       note_watch(member.fd, got.value, path);
       return success();
@@ -247,10 +244,9 @@ Status restore_watch(const Restorer& restorer, const image::ImageMember& member)
 
 /// Takes the IN_IGNORED events of removed watches out of the queue.
 void discard_events(int fd) {
-  constexpr u64 kBytesReadable = 0x541b;
   char event[512];
   i32 unread = 0;
-  while (sys::call(SYS_ioctl, u64(fd), kBytesReadable, sys::word(&unread)) && unread > 0)
+  while (sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::arg(&unread)) && unread > 0)
     if (!sys::read(fd, event, sizeof event)) return;
 }
 
@@ -263,19 +259,17 @@ struct FileLock {  // struct flock
 
 /// Takes a lock, waiting a while for somebody who is about to give it up.
 Status restore_lock(Restorer& restorer, const image::ImageMember& member) {
-  constexpr u64 kShared = 1, kExclusive = 2, kNonBlocking = 4;
-  constexpr int kSetLock = 6, kSetDescriptionLock = 37;
-  constexpr i16 kReadLock = 0, kWriteLock = 1;
-  FileLock lock{member.flags ? kWriteLock : kReadLock, 0, 0, i64(member.values[0]),
+  FileLock lock{i16(member.flags ? sys::kFWrlck : sys::kFRdlck), 0, 0, i64(member.values[0]),
                 i64(member.values[1]), 0, 0};
   const u64 deadline = sys::now_ns() + 5 * kNsPerSecond;
   for (;;) {
     const Result<u64> got =
         member.kind == kFlock
             ? sys::call(SYS_flock, u64(member.fd),
-                        (member.flags ? kExclusive : kShared) | kNonBlocking)
-            : sys::fcntl(member.fd, member.kind == kPosixLock ? kSetLock : kSetDescriptionLock,
-                         sys::word(&lock));
+                        (member.flags ? sys::kLockEx : sys::kLockSh) | sys::kLockNb)
+            : sys::fcntl(member.fd,
+                         member.kind == kPosixLock ? sys::kSetLock : sys::kSetDescriptionLock,
+                         sys::arg(&lock));
     if (got) return success();
     if (got.error == sys::kEagain && sys::now_ns() < deadline) {
       sys::sleep_ns(10'000'000);
@@ -305,7 +299,7 @@ Status restore_event(Restorer& restorer, const image::ImageFile& file) {
       break;
     case kTimer: made = sys::call(SYS_timerfd_create, u32(file.values[kTimerClock]), flags); break;
     case kSignal:
-      made = sys::call(SYS_signalfd4, -u64(1), sys::word(&file.values[0]), 8, flags);
+      made = sys::call(SYS_signalfd4, -u64(1), sys::arg(&file.values[0]), 8, flags);
       break;
     case kEpoll: made = sys::call(SYS_epoll_create1, sys::kCloseOnExec); break;
     case kInotify: made = sys::call(SYS_inotify_init1, flags); break;
@@ -319,7 +313,6 @@ Status restore_event(Restorer& restorer, const image::ImageFile& file) {
 }
 
 Status restore_member(Restorer& restorer, const image::ImageMember& member) {
-  constexpr u64 kAdd = 1;
   if (member.kind == kWatch) {
     const Status done = restore_watch(restorer, member);
     discard_events(member.fd);
@@ -332,8 +325,9 @@ Status restore_member(Restorer& restorer, const image::ImageMember& member) {
   if (member.kind >= kHelper && member.kind <= kHelperFile) return success();  // the launcher's
   if (member.kind != kEpollMember) return restore_lock(restorer, member);
   const EpollEvent event{member.flags, member.values[0]};
-  const Result<u64> added = sys::call(SYS_epoll_ctl, u64(member.fd), kAdd, u64(member.target),
-                                      sys::word(&event));
+  const Result<u64> added = sys::call(SYS_epoll_ctl, u64(member.fd), sys::kEpollCtlAdd,
+                                      u64(member.target),
+                                      sys::arg(&event));
   if (!added) restorer.why << "cannot add descriptor " << member.target << " to epoll "
                            << member.fd;
   return added ? success() : failure(added.error);

@@ -38,13 +38,12 @@ bool take_time(const char* p, u64& ns) {
 }  // namespace
 
 Status read_fdinfo(u32 pid, int fd, char* buffer, u64 capacity) {
-  constexpr i32 kEfbig = 27;
   Text<64> path;
   if (pid) path << "/proc/" << pid << "/fdinfo/" << fd;
   else path << "/proc/self/fdinfo/" << fd;
   const Result<u64> size = sys::read_text(path.data, buffer, capacity);
   if (!size) return failure(size.error);
-  return size.value == capacity - 1 ? failure(kEfbig) : success();
+  return size.value == capacity - 1 ? failure(sys::kEfbig) : success();
 }
 
 const char* next_line(const char* line) {

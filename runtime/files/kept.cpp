@@ -12,8 +12,6 @@
 namespace fermata::files {
 namespace {
 
-constexpr u32 kAccessMode = 3;
-constexpr int kPathOnly = 010000000, kNoAccessTime = 01000000;
 
 u64 kept_bytes;  // of this image
 
@@ -29,8 +27,9 @@ bool is_wanted(const char* which, const image::ImageFile& file, const char* path
   constexpr const char* kNoFiles[] = {"/proc/", "/sys/", "/dev/"};
   for (const char* prefix : kNoFiles)
     if (text_starts(path, prefix) && !text_starts(path, "/dev/shm/")) return false;
-  if (int(file.flags) & kPathOnly) return false;
-  if (text_equal(which, "written")) return file.kind == kDirectory || (file.flags & kAccessMode);
+  if (int(file.flags) & sys::kPathOnly) return false;
+  if (text_equal(which, "written"))
+    return file.kind == kDirectory || (file.flags & sys::kAccessMode);
   while (*which) {
     u64 bytes = 0;
     while (which[bytes] && which[bytes] != ':') bytes++;
@@ -60,7 +59,7 @@ bool is_saved(Saver& saver, const image::ImageFile& file, const sys::KernelStat&
 
 Status keep_contents(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
                      const char* path) {
-  const char* which = saver.around.save_files;
+  const char* which = saver.context.save_files;
   if (!which[0]) return success();
   const u64 limit = parse_decimal(which);
   if (*which == ':') which++;
@@ -81,7 +80,7 @@ Status keep_contents(Saver& saver, image::ImageFile& file, const sys::KernelStat
   Text<64> link;
   link << "/proc/self/fd/" << file.fd;
   const Result<u64> again =
-      open_again(link.data, sys::kReadOnly | sys::kCloseOnExec | kNoAccessTime);
+      open_again(link.data, sys::kReadOnly | sys::kCloseOnExec | sys::kNoAccessTime);
   const Status saved =
       again ? save_file(saver.writer, file, int(again.value)) : failure(again.error);
   if (again) (void)sys::close(int(again.value));

@@ -7,10 +7,6 @@
 namespace fermata::files {
 namespace {
 
-constexpr u32 kAnyLevel = 1, kTcp = 6, kUdp = 17, kIp = 0, kIp6 = 41;  // SOL_SOCKET, IPPROTO_*
-constexpr u32 kSendBytes = 7, kReceiveBytes = 8, kPriority = 12, kCongestion = 13, kFilter = 26,
-              kIncomingProcessor = 49, kBusyPoll = 46, kPreferBusyPoll = 69, kBufferLock = 72,
-              kReserveMemory = 73;
 struct Option {
   u32 level, name;
 };
@@ -24,16 +20,16 @@ struct Option {
 // RXQ_OVFL WIFI_STATUS PEEK_OFF NOFCS SELECT_ERR_QUEUE BUSY_POLL MAX_PACING_RATE INCOMING_CPU
 // ZEROCOPY TXTIME PREFER_BUSY_POLL BUF_LOCK RESERVE_MEM TXREHASH RCVMARK PASSPIDFD RCVPRIORITY
 // PASSRIGHTS DEBUG ATTACH_FILTER LOCK_FILTER
-constexpr u8 kAnyNames[] = {2,  15, 5,  6,  kSendBytes, kReceiveBytes, 9, 10, 11, kPriority, 13,
-                            16, 18, 20, 21, 25, 29, 35, 63, 64, 34, 36, 37,
-                            40, 41, 42, 43, 45, kBusyPoll, 47, kIncomingProcessor,
-                            60, 61, kPreferBusyPoll, kBufferLock, kReserveMemory, 74, 75, 76, 82,
-                            83, 1, kFilter, 44};
+constexpr u8 kAnyNames[] = {2,  15, 5,  6,  sys::kSoSndBuf, sys::kSoRcvBuf, 9, 10, 11,
+                            sys::kSoPriority, 13, 16, 18, 20, 21, 25, 29, 35, 63, 64, 34, 36, 37,
+                            40, 41, 42, 43, 45, sys::kSoBusyPoll, 47, sys::kSoIncomingCpu, 60, 61,
+                            sys::kSoPreferBusyPoll, sys::kSoBufLock, sys::kSoReserveMem, 74, 75, 76,
+                            82, 83, 1, sys::kSoAttachFilter, 44};
 // linux/tcp.h: NODELAY MAXSEG CORK KEEPIDLE KEEPINTVL KEEPCNT SYNCNT LINGER2 DEFER_ACCEPT
 // WINDOW_CLAMP QUICKACK CONGESTION THIN_LINEAR_TIMEOUTS THIN_DUPACK USER_TIMEOUT FASTOPEN
 // NOTSENT_LOWAT SAVE_SYN FASTOPEN_CONNECT FASTOPEN_NO_COOKIE INQ TX_DELAY
 constexpr u8 kTcpNames[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 12,
-                            kCongestion, 16, 17, 18, 23, 25, 27, 30, 34, 36, 37};
+                            sys::kTcpCongestion, 16, 17, 18, 23, 25, 27, 30, 34, 36, 37};
 // linux/udp.h: CORK ENCAP NO_CHECK6_TX NO_CHECK6_RX SEGMENT GRO
 constexpr u8 kUdpNames[] = {1, 100, 101, 102, 103, 104};
 // linux/in.h: TOS TTL RECVOPTS RETOPTS PKTINFO MTU_DISCOVER RECVERR RECVTTL RECVTOS FREEBIND
@@ -51,23 +47,24 @@ struct Level {
   u32 level, count;
   const u8* names;
 };
-constexpr Level kLevels[] = {{kAnyLevel, sizeof kAnyNames, kAnyNames},
-                             {kTcp, sizeof kTcpNames, kTcpNames},
-                             {kUdp, sizeof kUdpNames, kUdpNames},
-                             {kIp, sizeof kIpNames, kIpNames},
-                             {kIp6, sizeof kIp6Names, kIp6Names}};
+constexpr Level kLevels[] = {{sys::kSolSocket, sizeof kAnyNames, kAnyNames},
+                             {sys::kIpProtoTcp, sizeof kTcpNames, kTcpNames},
+                             {sys::kIpProtoUdp, sizeof kUdpNames, kUdpNames},
+                             {sys::kIpProtoIp, sizeof kIpNames, kIpNames},
+                             {sys::kIpProtoIpv6, sizeof kIp6Names, kIp6Names}};
 // Longer than an image keeps: IP_OPTIONS, IPV6_HOPOPTS, _RTHDRDSTOPTS, _RTHDR, _DSTOPTS,
 // TCP_FASTOPEN_KEY.
-constexpr Option kRefused[] = {{kIp, 4},   {kIp6, 54}, {kIp6, 55},
-                               {kIp6, 57}, {kIp6, 59}, {kTcp, 33}};
+constexpr Option kRefused[] = {{sys::kIpProtoIp, 4},    {sys::kIpProtoIpv6, 54},
+                               {sys::kIpProtoIpv6, 55}, {sys::kIpProtoIpv6, 57},
+                               {sys::kIpProtoIpv6, 59}, {sys::kIpProtoTcp, 33}};
 
 /// What only makes a connection faster or slower, and takes a right or a module of the kernel.
 bool only_hints(u64 level, u32 name) {
-  if (level == kTcp) return name == kCongestion;
-  constexpr u32 kHints[] = {kPriority, kBusyPoll, kPreferBusyPoll, kIncomingProcessor,
-                            kReserveMemory};
+  if (level == sys::kIpProtoTcp) return name == sys::kTcpCongestion;
+  constexpr u32 kHints[] = {sys::kSoPriority, sys::kSoBusyPoll, sys::kSoPreferBusyPoll,
+                            sys::kSoIncomingCpu, sys::kSoReserveMem};
   bool found = false;
-  for (const u32 hint : kHints) found = found || (level == kAnyLevel && name == hint);
+  for (const u32 hint : kHints) found = found || (level == sys::kSolSocket && name == hint);
   return found;
 }
 
@@ -79,7 +76,7 @@ struct Value {
 Value get(int fd, const Option& option) {
   Value value;
   const Result<u64> got = sys::call(SYS_getsockopt, u64(fd), option.level, option.name,
-                                    sys::word(value.words), sys::word(&value.bytes));
+                                    sys::arg(value.words), sys::arg(&value.bytes));
   return got ? value : Value{{0, 0}, 0};
 }
 
@@ -91,23 +88,24 @@ bool same(const Value& a, const Value& b) {
 Status add_filter(Saver& saver, const image::ImageFile& file) {
   constexpr u32 kInstructionBytes = 8;
   u32 count = 0;
-  const Result<u64> counted = sys::call(SYS_getsockopt, u64(file.fd), kAnyLevel, kFilter, 0,
-                                        sys::word(&count));
+  const Result<u64> counted = sys::call(SYS_getsockopt, u64(file.fd), sys::kSolSocket,
+                                        sys::kSoAttachFilter, 0,
+                                        sys::arg(&count));
   if (counted && count == 0) return success();
   const bool fits = counted && count * kInstructionBytes <= kTextBytes;
-  const Result<u64> got = fits ? sys::call(SYS_getsockopt, u64(file.fd), kAnyLevel, kFilter,
-                                           sys::word(content_buffer()), sys::word(&count))
+  const Result<u64> got = fits ? sys::call(SYS_getsockopt, u64(file.fd), sys::kSolSocket,
+                                           sys::kSoAttachFilter,
+                                           sys::arg(content_buffer()), sys::arg(&count))
                                : counted;
-  constexpr i32 kNoSuchOption = 92;
-  if (!counted && counted.error == kNoSuchOption) return success();
+  if (!counted && counted.error == sys::kEnoprotoopt) return success();
   image::ImageMember* const member =
       fits && got ? saver.add_member(file, kSocketOption) : nullptr;
   if (!member) {
     saver.refuse(file) << "a socket with a filter of BPF; take it off before the checkpoint";
     return failure(sys::kEperm);
   }
-  member->target = i32(kAnyLevel);
-  member->flags = kFilter;
+  member->target = i32(sys::kSolSocket);
+  member->flags = sys::kSoAttachFilter;
   member->bytes = count * kInstructionBytes;
   member->values[0] = save_text(saver.writer, content_buffer(), member->bytes);
   return success();
@@ -116,21 +114,22 @@ Status add_filter(Saver& saver, const image::ImageFile& file) {
 Result<u64> attach_filter(const image::Reader& reader, const image::ImageMember& member) {
   struct {
     u64 count, instructions;  // struct sock_fprog: the count has 16 bits
-  } program{member.bytes / 8, sys::word(content_buffer())};
+  } program{member.bytes / 8, sys::arg(content_buffer())};
   if (!load_text(reader, u32(member.values[0]), content_buffer(), member.bytes))
     return Result<u64>::fail(sys::kEio);
-  return sys::call(SYS_setsockopt, u64(member.fd), kAnyLevel, kFilter, sys::word(&program),
+  return sys::call(SYS_setsockopt, u64(member.fd), sys::kSolSocket, sys::kSoAttachFilter,
+                   sys::arg(&program),
                    sizeof program);
 }
 
 /// Keeps an option if a fresh socket of its kind has another value.
 Status add_option(Saver& saver, const image::ImageFile& file, const Option& option, int fresh) {
-  const bool any = option.level == kAnyLevel;
-  if (any && option.name == kFilter) return add_filter(saver, file);
+  const bool any = option.level == sys::kSolSocket;
+  if (any && option.name == sys::kSoAttachFilter) return add_filter(saver, file);
   const Value value = get(file.fd, option);
   // The buffers of a pair are made when it is refilled, which also locks their sizes.
-  if (any && option.name == kSendBytes && file.values[kSocketShut]) return success();
-  const bool always = any && option.name == kBufferLock && file.values[kSocketShut];
+  if (any && option.name == sys::kSoSndBuf && file.values[kSocketShut]) return success();
+  const bool always = any && option.name == sys::kSoBufLock && file.values[kSocketShut];
   if (!value.bytes || (!always && same(value, get(fresh, option)))) return success();
   image::ImageMember* const member = saver.add_member(file, kSocketOption);
   if (!member) return failure(sys::kEnomem);
@@ -169,24 +168,25 @@ Status restore_option(Restorer& restorer, const image::ImageMember& member) {
   u64 words[2] = {member.values[0], member.values[1]};
   const u64 level = u64(member.target), fd = u64(member.fd);
   const u32 bytes = member.bytes < sizeof words ? member.bytes : u32(sizeof words);
-  if (level == kAnyLevel && (member.flags == kSendBytes || member.flags == kReceiveBytes)) {
+  const bool sends = member.flags == sys::kSoSndBuf;
+  if (level == sys::kSolSocket && (sends || member.flags == sys::kSoRcvBuf)) {
     // The kernel doubles what it is told, and keeps it below the administrator's limit.
-    const u32 forced = member.flags == kSendBytes ? 32 : 33, half = u32(words[0]) / 2;
-    if (!sys::call(SYS_setsockopt, fd, level, forced, sys::word(&half), sizeof half))
-      (void)sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(&half), sizeof half);
+    const u32 forced = sends ? sys::kSoSndBufForce : sys::kSoRcvBufForce, half = u32(words[0]) / 2;
+    if (!sys::call(SYS_setsockopt, fd, level, forced, sys::arg(&half), sizeof half))
+      (void)sys::call(SYS_setsockopt, fd, level, member.flags, sys::arg(&half), sizeof half);
     return success();
   }
-  const bool filter = level == kAnyLevel && member.flags == kFilter;
+  const bool filter = level == sys::kSolSocket && member.flags == sys::kSoAttachFilter;
   const Result<u64> set =
       filter ? attach_filter(restorer.reader, member)
-             : sys::call(SYS_setsockopt, fd, level, member.flags, sys::word(words), bytes);
+             : sys::call(SYS_setsockopt, fd, level, member.flags, sys::arg(words), bytes);
   if (set) return success();
   Message text;
   text << "cannot set option " << member.flags << " of level " << level << " of the socket "
        << member.fd;
   if (only_hints(level, member.flags)) {
     Message line;
-    line << "fermata: " << text.data << "; the program goes on without it\n";
+    line << "fermata: " << text.data << "; the program continues without it\n";
     sys::say(line.data);
     return success();
   }

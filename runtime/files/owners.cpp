@@ -8,12 +8,10 @@
 namespace fermata::files {
 namespace {
 
-constexpr int kSetSignal = 10, kGetSignal = 11, kSetOwner = 15, kGetOwner = 16;
 
 struct Owner {  // struct f_owner_ex
   i32 type, id;
 };
-constexpr i32 kOfGroup = 2;  // F_OWNER_PGRP; 0 and 1: a thread, a process
 
 u32 group_of(u32 pid) { return u32(sys::call(SYS_getpgid, pid).value); }
 
@@ -21,9 +19,9 @@ u32 group_of(u32 pid) { return u32(sys::call(SYS_getpgid, pid).value); }
 
 Status finish_owner(Saver& saver, const image::ImageFile& file) {
   Owner owner{};
-  const Result<u64> known = sys::fcntl(file.fd, kGetOwner, sys::word(&owner));
+  const Result<u64> known = sys::fcntl(file.fd, sys::kGetOwnerEx, sys::arg(&owner));
   if (!known || !owner.id) return success();
-  const u32 own = owner.type == kOfGroup ? group_of(saver.around.pid) : saver.around.pid;
+  const u32 own = owner.type == sys::kFOwnerPgrp ? group_of(saver.context.pid) : saver.context.pid;
   if (u32(owner.id) != own) {
     saver.refuse(file) << "signals about it go to process, thread or group " << u32(owner.id)
                        << " (F_SETOWN); they can go to the program itself";
@@ -33,7 +31,7 @@ Status finish_owner(Saver& saver, const image::ImageFile& file) {
   if (!member) return failure(sys::kEnomem);
   member->fd = file.fd;
   member->kind = kOwner;
-  member->flags = u32(sys::fcntl(file.fd, kGetSignal).value);
+  member->flags = u32(sys::fcntl(file.fd, sys::kGetSignal).value);
   member->values[0] = u64(owner.type);
   return success();
 }
@@ -41,11 +39,11 @@ Status finish_owner(Saver& saver, const image::ImageFile& file) {
 Status restore_owner(Restorer& restorer, const image::ImageMember& member) {
   const u32 pid = sys::getpid();
   const Owner owner{i32(member.values[0]),
-                    i32(member.values[0] == u64(kOfGroup) ? group_of(pid) : pid)};
-  Result<u64> done = sys::fcntl(member.fd, kSetOwner, sys::word(&owner));
-  if (done && member.flags) done = sys::fcntl(member.fd, kSetSignal, member.flags);
+                    i32(member.values[0] == u64(sys::kFOwnerPgrp) ? group_of(pid) : pid)};
+  Result<u64> done = sys::fcntl(member.fd, sys::kSetOwnerEx, sys::arg(&owner));
+  if (done && member.flags) done = sys::fcntl(member.fd, sys::kSetSignal, member.flags);
   const image::ImageFile* const file = restorer.find(member.fd);
-  if (done && file && (file->flags & kAsync))
+  if (done && file && (file->flags & sys::kAsync))
     done = sys::fcntl(member.fd, sys::kSetFlags, file->flags);
   if (!done) restorer.why << "cannot have signals sent about descriptor " << member.fd;
   return done ? success() : failure(done.error);

@@ -7,11 +7,7 @@
 namespace fermata::files {
 namespace {
 
-constexpr int kNoControllingTty = 0400, kTemporary = 020000000, kNoAccessTime = 01000000,
-              kNoFollow = 0400000, kPathOnly = 010000000;
-constexpr u32 kAccessMode = 3;
 constexpr u32 kPermissions = 07777;
-constexpr int kAddSeals = 1033, kGetSeals = 1034;
 
 constexpr u64 device_major(u64 device) {
   return (device >> 8 & 0xfff) | (device >> 32 & ~u64(0xfff));
@@ -69,9 +65,8 @@ bool is_found(const sys::KernelStat& info, const char* path) {
 }
 
 bool is_message_queue(int fd) {
-  constexpr u64 kQueues = 0x19800202;  // MQUEUE_MAGIC
   u64 info[15] = {};                   // struct statfs
-  return sys::call(SYS_fstatfs, u64(fd), sys::word(info)) && info[0] == kQueues;
+  return sys::call(SYS_fstatfs, u64(fd), sys::arg(info)) && info[0] == sys::kMqueueMagic;
 }
 
 Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelStat& info,
@@ -92,7 +87,7 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
     return success();
   }
   file.same_as = file.fd;
-  const Result<u64> seals = sys::fcntl(file.fd, kGetSeals);
+  const Result<u64> seals = sys::fcntl(file.fd, sys::kGetSeals);
   file.values[kDeletedSeals] = seals ? seals.value : 0;
   for (u64 i = 0; i < saver.writer.objects.count; i++) {
     const image::ImageObject& object = saver.writer.objects.entries[i];
@@ -104,7 +99,7 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
   Text<64> link;
   link << "/proc/self/fd/" << file.fd;
   const Result<u64> again =
-      open_again(link.data, sys::kReadOnly | sys::kCloseOnExec | kNoAccessTime);
+      open_again(link.data, sys::kReadOnly | sys::kCloseOnExec | sys::kNoAccessTime);
   Status saved = again ? save_file(saver.writer, file, int(again.value)) : failure(again.error);
   if (again) (void)sys::close(int(again.value));
   if (!saved) saver.refuse(file) << "the contents of a deleted file, " << path;
@@ -113,10 +108,10 @@ Status describe_deleted(Saver& saver, image::ImageFile& file, const sys::KernelS
 
 /// A memfd of the name that stands before " (deleted)".
 Result<u64> make_memory(const char* shown) {
-  constexpr u64 kCloseOnExec = 1, kAllowSealing = 2;
   Text<256> name;
   for (; *shown && !text_equal(shown, " (deleted)"); shown++) name.put(*shown);
-  return sys::call(SYS_memfd_create, sys::word(name.data), kCloseOnExec | kAllowSealing);
+  return sys::call(SYS_memfd_create, sys::arg(name.data),
+                   sys::kMfdCloexec | sys::kMfdAllowSealing);
 }
 
 /// Takes the last part off a path, and the slash before it. False: there is nothing above.
@@ -141,37 +136,36 @@ Result<u64> make_nameless(const char* path) {
   Result<u64> made = Result<u64>::fail(sys::kEnoent);
   u32 above = 0;
   for (; !made && made.error == sys::kEnoent && go_up(directory); above++)
-    made = sys::open(directory.data, kTemporary | sys::kDirectory | kHow, mode);
+    made = sys::open(directory.data, sys::kTemporary | sys::kDirectory | kHow, mode);
   if (!made && above == 1) {
     // A file system without O_TMPFILE: under a name, for a moment.
     directory << "/.fermata-" << sys::getpid();
     made = sys::open(directory.data, sys::kCreate | sys::kExcl | kHow, mode);
-    if (made) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::word(directory.data), 0);
+    if (made) (void)sys::call(SYS_unlinkat, u64(i64(sys::kAtCwd)), sys::arg(directory.data), 0);
   }
-  constexpr i32 kEacces = 13, kErofs = 30;
-  const bool closed = made.error == kEacces || made.error == sys::kEperm || made.error == kErofs;
+  const bool closed =
+      made.error == sys::kEacces || made.error == sys::kEperm || made.error == sys::kErofs;
   if (!made && (above != 1 || closed)) made = make_memory(base_name(path));
   return made;
 }
 
 int open_flags(const image::ImageFile& file) {
-  const int dropped = sys::kCreate | sys::kExcl | sys::kTruncate | kTemporary | kAsync |
+  // O_ASYNC is given by fcntl(2) alone: open(2) would keep it without effect, and for good.
+  const int dropped = sys::kCreate | sys::kExcl | sys::kTruncate | sys::kTemporary | sys::kAsync |
                       (file.kind == kDirectory ? 0 : sys::kDirectory) |
-                      (file.kind == kDeleted ? kNoFollow : 0);  // /proc's link to it is one
-  return (int(file.flags) & ~dropped) | kNoControllingTty | sys::kCloseOnExec;
+                      (file.kind == kDeleted ? sys::kNoFollow : 0);  // /proc's link to it is one
+  return (int(file.flags) & ~dropped) | sys::kNoControllingTty | sys::kCloseOnExec;
 }
 
 /// Whether the program's permissions let a restart open the file again. Its owner may anyway.
 bool may_open(const image::ImageFile& file, const sys::KernelStat& info, const char* path) {
-  constexpr u64 kRead = 4, kWrite = 2, kEffective = 0x200;  // R_OK, W_OK, AT_EACCESS
-  if (int(file.flags) & kPathOnly) return true;
-  const u32 access = file.flags & kAccessMode;
-  const u64 wanted = (access == sys::kWriteOnly ? 0 : kRead) | (access ? kWrite : 0);
-  const Result<u64> allowed = sys::call(SYS_faccessat2, u64(i64(sys::kAtCwd)), sys::word(path),
-                                        wanted, kEffective);
-  constexpr i32 kEacces = 13;
+  if (int(file.flags) & sys::kPathOnly) return true;
+  const u32 access = file.flags & sys::kAccessMode;
+  const u64 wanted = (access == sys::kWriteOnly ? 0 : sys::kROk) | (access ? sys::kWOk : 0);
+  const Result<u64> allowed = sys::call(SYS_faccessat2, u64(i64(sys::kAtCwd)), sys::arg(path),
+                                        wanted, sys::kAtEaccess);
   return allowed || allowed.error == sys::kEnosys ||
-         (allowed.error == kEacces && info.uid == sys::call(SYS_geteuid).value);
+         (allowed.error == sys::kEacces && info.uid == sys::call(SYS_geteuid).value);
 }
 
 bool has_shared_lock(const image::Reader& reader, int fd) {
@@ -188,7 +182,7 @@ bool has_shared_lock(const image::Reader& reader, int fd) {
 Result<u64> share_locked(const Restorer& restorer, const image::ImageFile& file,
                          const char* path) {
   const Result<u64> nothing = Result<u64>::fail(sys::kEnoent);
-  const int inherited = restorer.around.inherited(file.fd);
+  const int inherited = restorer.context.inherited(file.fd);
   if (inherited < 0 || !has_shared_lock(restorer.reader, file.fd)) return nothing;
   sys::KernelStat info;
   const Result<u64> flags = sys::fcntl(inherited, sys::kGetFlags);
@@ -219,12 +213,12 @@ Status describe_device(Saver& saver, image::ImageFile& file, const sys::KernelSt
 /// What memfd_create(2) gives does not count as open for writing, so that it can be executed; what
 /// is opened through /proc does. So the first descriptor that fits becomes the original again.
 Result<u64> reopen_deleted(const image::ImageFile& file, int made, const char* link) {
-  constexpr int kSettable = sys::kAppend | sys::kNonBlock | kNoAccessTime;
+  constexpr int kSettable = sys::kAppend | sys::kNonBlock | sys::kNoAccessTime;
   const Result<u64> flags = sys::fcntl(made, sys::kGetFlags);
-  const bool alike = flags && !((flags.value ^ file.flags) & ~u64(kSettable | kAsync));
+  const bool alike = flags && !((flags.value ^ file.flags) & ~u64(kSettable | sys::kAsync));
   if (file.same_as != file.fd || !alike) return open_again(link, open_flags(file));
   const Result<u64> same = sys::fcntl(made, sys::kDupFdCloexec, 0);
-  if (same) (void)sys::fcntl(int(same.value), sys::kSetFlags, file.flags & ~u32(kAsync));
+  if (same) (void)sys::fcntl(int(same.value), sys::kSetFlags, file.flags & ~u32(sys::kAsync));
   return same;
 }
 
@@ -253,7 +247,7 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
                      const char* path) {
   const u32 type = info.mode & sys::kTypeMask;
   Path name;
-  const char* const strange = name_own_process(saver.around.pid, path, name);
+  const char* const strange = name_own_process(saver.context.pid, path, name);
   if (strange) {
     saver.refuse(file) << strange << ", " << path;
     return failure(sys::kEperm);
@@ -261,7 +255,7 @@ Status describe_path(Saver& saver, image::ImageFile& file, const sys::KernelStat
   file.path_string = saver.writer.string(name.data);
   file.size = u64(info.size);
   file.modified_ns = info.times[2] * 1'000'000'000 + info.times[3];
-  const Result<u64> offset = sys::lseek(file.fd, 0, 1 /* SEEK_CUR */);
+  const Result<u64> offset = sys::lseek(file.fd, 0, sys::kSeekCur);
   file.offset = offset ? offset.value : 0;
   if (type == sys::kTypeCharDevice) return describe_device(saver, file, info, path);
   if (is_message_queue(file.fd)) {
@@ -294,7 +288,7 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
   const bool is_object = file.values[kDeletedIsObject];
   Result<u64> made = Result<u64>::ok(u64(file.same_as));
   if (first && is_object) {
-    made.value = u64(i64(restorer.around.object(file.inode, file.values[kDeletedDevice])));
+    made.value = u64(i64(restorer.context.object(file.inode, file.values[kDeletedDevice])));
   } else if (first) {
     made = make_nameless(path);
     const Status loaded =
@@ -305,7 +299,7 @@ Status restore_deleted(Restorer& restorer, const image::ImageFile& file) {
       return loaded;
     }
     if (file.values[kDeletedSeals])
-      (void)sys::fcntl(int(made.value), kAddSeals, file.values[kDeletedSeals]);
+      (void)sys::fcntl(int(made.value), sys::kAddSeals, file.values[kDeletedSeals]);
   }
   Text<64> link;
   link << "/proc/self/fd/" << made.value;

@@ -8,11 +8,10 @@
 namespace fermata::files {
 namespace {
 
-constexpr int kSetPipeSize = 1031, kGetPipeSize = 1032, kPacketMode = 040000;
-constexpr u32 kAccessMode = 3;
 
-bool reads(const image::ImageFile& file) { return (file.flags & kAccessMode) != sys::kWriteOnly; }
-bool writes(const image::ImageFile& file) { return (file.flags & kAccessMode) != sys::kReadOnly; }
+u32 access_of(const image::ImageFile& file) { return file.flags & sys::kAccessMode; }
+bool reads(const image::ImageFile& file) { return access_of(file) != sys::kWriteOnly; }
+bool writes(const image::ImageFile& file) { return access_of(file) != sys::kReadOnly; }
 
 /// poll(2) without waiting: what has happened to the other end?
 u32 poll_now(int fd) {
@@ -20,19 +19,18 @@ u32 poll_now(int fd) {
     int fd;
     i16 events, happened;
   } request{fd, 0, 0};
-  (void)sys::call(SYS_poll, sys::word(&request), 1, 0);
+  (void)sys::call(SYS_poll, sys::arg(&request), 1, 0);
   return u32(u16(request.happened));
 }
 
 /// Copies what is in the pipe to content_buffer(). Returns the bytes.
 Result<u64> copy_contents(int reader, u64 capacity) {
-  constexpr u64 kSpliceNonBlock = 2;
   int copy[2];
   const Result<u64> made =
-      sys::call(SYS_pipe2, sys::word(copy), u64(sys::kNonBlock | sys::kCloseOnExec));
+      sys::call(SYS_pipe2, sys::arg(copy), u64(sys::kNonBlock | sys::kCloseOnExec));
   if (!made) return made;
-  Result<u64> got = sys::fcntl(copy[1], kSetPipeSize, capacity);
-  if (got) got = sys::call(SYS_tee, u64(reader), u64(copy[1]), capacity, kSpliceNonBlock);
+  Result<u64> got = sys::fcntl(copy[1], sys::kSetPipeSize, capacity);
+  if (got) got = sys::call(SYS_tee, u64(reader), u64(copy[1]), capacity, sys::kSpliceFNonBlock);
   if (!got && got.error == sys::kEagain) got = Result<u64>::ok(0);  // empty
   const u64 bytes = got.value;
   for (u64 at = 0; got && at < bytes; at += got.value)
@@ -58,14 +56,13 @@ Status describe_pipe(Saver& saver, image::ImageFile& file, const char* path) {
     file.same_as = earlier.same_as;
     break;
   }
-  const Result<u64> capacity = sys::fcntl(file.fd, kGetPipeSize);
+  const Result<u64> capacity = sys::fcntl(file.fd, sys::kGetPipeSize);
   file.values[0] = capacity.value;
   return capacity ? success() : failure(capacity.error);
 }
 
 /// Runs for each descriptor of a pipe; the first one keeps the contents.
 Status finish_pipe(Saver& saver, image::ImageFile& file) {
-  constexpr u32 kHangUp = 0x10, kError = 8;
   if (file.same_as != file.fd) return success();
   const image::ImageFile *reader = nullptr, *writer = nullptr;
   bool packets = false;
@@ -74,11 +71,11 @@ Status finish_pipe(Saver& saver, image::ImageFile& file) {
     if (other.kind != kPipe || other.inode != file.inode) continue;
     if (reads(other)) reader = &other;
     if (writes(other)) writer = &other;
-    packets = packets || (other.flags & kPacketMode);
+    packets = packets || (other.flags & sys::kDirect);
   }
-  const bool alone = (!writer && !(poll_now(file.fd) & kHangUp)) ||
-                     (!reader && !(poll_now(file.fd) & kError));
-  if (alone && !saver.around.helper_holds(file.inode)) {
+  const bool alone = (!writer && !(poll_now(file.fd) & sys::kPollHup)) ||
+                     (!reader && !(poll_now(file.fd) & sys::kPollErr));
+  if (alone && !saver.context.helper_holds(file.inode)) {
     saver.refuse(file) << "a pipe to another process, " << saver.writer.text(file.path_string)
                        << "; close it before the checkpoint";
     return failure(sys::kEperm);
@@ -97,11 +94,11 @@ Status finish_pipe(Saver& saver, image::ImageFile& file) {
 Status restore_pipe(Restorer& restorer, const image::ImageFile& file) {
   if (file.same_as != file.fd) return success();  // came back with the first one
   int ends[2];
-  Result<u64> made = sys::call(SYS_pipe2, sys::word(ends), u64(sys::kCloseOnExec));
+  Result<u64> made = sys::call(SYS_pipe2, sys::arg(ends), u64(sys::kCloseOnExec));
   if (!made) return failure(made.error);
   const Result<u64> out = restorer.lift(ends[0]), in = restorer.lift(ends[1]);
   if (!out || !in) return failure(out.error | in.error);
-  (void)sys::fcntl(int(in.value), kSetPipeSize, file.values[0]);
+  (void)sys::fcntl(int(in.value), sys::kSetPipeSize, file.values[0]);
   Status done = load_bytes(restorer.reader, file);
   for (u64 at = 0; done && at < file.size; at += made.value) {
     made = sys::write(int(in.value), content_buffer() + at, file.size - at);

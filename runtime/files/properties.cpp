@@ -9,15 +9,13 @@
 namespace fermata::files {
 namespace {
 
-constexpr u64 kGetFlagsOfFile = 0x80086601, kSetFlagsOfFile = 0x40086602;  // FS_IOC_GETFLAGS
 // Those that open to a program: s, u, c, S, i, a, d, A, C of chattr(1) (linux/fs.h).
 constexpr u32 kKeptFlags = 0x800000 | 0xff;
-constexpr u64 kMostValue = 1 << 16;  // XATTR_SIZE_MAX, XATTR_LIST_MAX
-static_assert(kMostValue <= kTextBytes);
+static_assert(sys::kXattrSizeMax <= kTextBytes);
 constexpr u64 kNsPerSecond = 1'000'000'000;
 
-u8 value[kMostValue];
-char names[kMostValue];
+u8 value[sys::kXattrSizeMax];
+char names[sys::kXattrSizeMax];
 
 void name_descriptor(int fd, Text<64>& link) { link << "/proc/self/fd/" << fd; }
 
@@ -31,12 +29,12 @@ Status add_attributes(Saver& saver, const image::ImageFile& file) {
   Text<64> link;
   name_descriptor(file.fd, link);
   const Result<u64> listed =
-      sys::call(SYS_listxattr, sys::word(link.data), sys::word(names), sizeof names);
+      sys::call(SYS_listxattr, sys::arg(link.data), sys::arg(names), sizeof names);
   for (u64 at = 0; listed && at < listed.value; at += text_length(names + at) + 1) {
     const char* name = names + at;
     if (!is_programs(name)) continue;
-    const Result<u64> got = sys::call(SYS_getxattr, sys::word(link.data), sys::word(name),
-                                      sys::word(value), sizeof value);
+    const Result<u64> got = sys::call(SYS_getxattr, sys::arg(link.data), sys::arg(name),
+                                      sys::arg(value), sizeof value);
     if (!got) continue;
     image::ImageMember* const member = saver.add_member(file, kFileAttribute);
     if (!member) return failure(sys::kEnomem);
@@ -66,7 +64,7 @@ Status finish_properties(Saver& saver, const image::ImageFile& file) {
   times->values[0] = in_ns(info.times[0], info.times[1]);
   times->values[1] = in_ns(info.times[2], info.times[3]);
   u32 flags = 0;
-  if (!sys::call(SYS_ioctl, u64(file.fd), kGetFlagsOfFile, sys::word(&flags))) return success();
+  if (!sys::call(SYS_ioctl, u64(file.fd), sys::kFsIocGetFlags, sys::arg(&flags))) return success();
   if (!(flags & kKeptFlags)) return success();
   image::ImageMember* const kept = saver.add_member(file, kFileFlags);
   if (!kept) return failure(sys::kEnomem);
@@ -84,11 +82,11 @@ Result<u64> set_owner(Restorer& restorer, const image::ImageMember& member, cons
   const u64 user = info.uid == member.values[0] ? kUnchanged : member.values[0];
   Result<u64> done = Result<u64>::ok(0);
   if (!same)
-    done = sys::call(SYS_fchownat, u64(i64(sys::kAtCwd)), sys::word(link), user, member.values[1]);
+    done = sys::call(SYS_fchownat, u64(i64(sys::kAtCwd)), sys::arg(link), user, member.values[1]);
   const image::ImageFile* const file = restorer.find(member.fd);
   // Afterwards, since a change of owner takes the set-user-ID bit away.
   if (file)
-    (void)sys::call(SYS_fchmodat, u64(i64(sys::kAtCwd)), sys::word(link),
+    (void)sys::call(SYS_fchmodat, u64(i64(sys::kAtCwd)), sys::arg(link),
                     file->values[kDeletedMode]);
   return done;
 }
@@ -96,8 +94,8 @@ Result<u64> set_owner(Restorer& restorer, const image::ImageMember& member, cons
 Result<u64> set_attribute(Restorer& restorer, const image::ImageMember& member, const char* link) {
   if (!load_text(restorer.reader, u32(member.values[0]), value, member.bytes))
     return Result<u64>::fail(sys::kEio);
-  return sys::call(SYS_setxattr, sys::word(link),
-                   sys::word(restorer.reader.string(member.path_string)), sys::word(value),
+  return sys::call(SYS_setxattr, sys::arg(link),
+                   sys::arg(restorer.reader.string(member.path_string)), sys::arg(value),
                    member.bytes, 0);
 }
 
@@ -105,16 +103,16 @@ Result<u64> set_times(const image::ImageMember& member, const char* link) {
   const sys::TimeSpec times[2] = {
       {i64(member.values[0] / kNsPerSecond), i64(member.values[0] % kNsPerSecond)},
       {i64(member.values[1] / kNsPerSecond), i64(member.values[1] % kNsPerSecond)}};
-  return sys::call(SYS_utimensat, u64(i64(sys::kAtCwd)), sys::word(link), sys::word(times), 0);
+  return sys::call(SYS_utimensat, u64(i64(sys::kAtCwd)), sys::arg(link), sys::arg(times), 0);
 }
 
 Result<u64> set_flags(const image::ImageMember& member) {
   u32 flags = 0;
   const Result<u64> got =
-      sys::call(SYS_ioctl, u64(member.fd), kGetFlagsOfFile, sys::word(&flags));
+      sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocGetFlags, sys::arg(&flags));
   if (!got) return got;
   flags = (flags & ~kKeptFlags) | u32(member.values[0]);
-  return sys::call(SYS_ioctl, u64(member.fd), kSetFlagsOfFile, sys::word(&flags));
+  return sys::call(SYS_ioctl, u64(member.fd), sys::kFsIocSetFlags, sys::arg(&flags));
 }
 
 }  // namespace
@@ -139,20 +137,19 @@ Status restore_property(Restorer& restorer, const image::ImageMember& member) {
   Message text;
   text << "fermata: the deleted file " << (file ? restorer.reader.string(file->path_string) : "")
        << " (descriptor " << member.fd << ") has lost " << what << " (errno " << done.error
-       << "); the program goes on without it\n";
+       << "); the program continues without it\n";
   sys::say(text.data);
   return success();
 }
 
 Result<u64> open_again(const char* path, int flags) {
-  constexpr int kNoFollow = 0400000, kNoAccessTime = 01000000, kDirect = 040000;
-  constexpr i32 kEacces = 13, kEloop = 40;
   for (;;) {
     const Result<u64> opened = sys::open(path, flags);
     if (opened) return opened;
-    const int unwanted = opened.error == sys::kEperm    ? kNoAccessTime  // only the owner may ask
-                         : opened.error == kEloop       ? kNoFollow
-                         : opened.error == sys::kEinval ? kDirect  // not on this file system
+    // Only the owner may ask for the first; the last is not for all file systems.
+    const int unwanted = opened.error == sys::kEperm    ? sys::kNoAccessTime
+                         : opened.error == sys::kEloop  ? sys::kNoFollow
+                         : opened.error == sys::kEinval ? sys::kDirect
                                                         : 0;
     if (flags & unwanted) {
       flags &= ~unwanted;
@@ -160,11 +157,11 @@ Result<u64> open_again(const char* path, int flags) {
     }
     sys::KernelStat info;
     const u64 here = u64(i64(sys::kAtCwd));
-    if (opened.error != kEacces || !sys::stat(path, &info)) return opened;
+    if (opened.error != sys::kEacces || !sys::stat(path, &info)) return opened;
     if (info.uid != sys::call(SYS_geteuid).value) return opened;
-    if (!sys::call(SYS_fchmodat, here, sys::word(path), 0700)) return opened;
+    if (!sys::call(SYS_fchmodat, here, sys::arg(path), 0700)) return opened;
     const Result<u64> again = sys::open(path, flags);
-    (void)sys::call(SYS_fchmodat, here, sys::word(path), info.mode & 07777);
+    (void)sys::call(SYS_fchmodat, here, sys::arg(path), info.mode & 07777);
     return again;
   }
 }

@@ -9,7 +9,7 @@ namespace fermata::files {
 namespace {
 
 Status restore_standard(Restorer& restorer, const image::ImageFile& file) {
-  const int stream = restorer.around.streams[file.same_as];
+  const int stream = restorer.context.streams[file.same_as];
   if (stream < 0) {
     if (file.fd <= 2) return success();
     restorer.why << "descriptor " << file.fd << " was standard stream " << file.same_as
@@ -77,14 +77,15 @@ Status Restorer::place(int opened, const image::ImageFile& file) const {
 Status Restorer::place_again(int fd, const image::ImageFile& file) const {
   Text<64> link;
   link << "/proc/self/fd/" << fd;
-  const Result<u64> opened = sys::open(link.data, (int(file.flags) & ~kAsync) | sys::kCloseOnExec);
+  const Result<u64> opened =
+      sys::open(link.data, (int(file.flags) & ~sys::kAsync) | sys::kCloseOnExec);
   if (opened) return place(int(opened.value), file);
   why << "cannot open descriptor " << file.fd << " anew";
   return failure(opened.error);
 }
 
-Status restore_files(const image::Reader& reader, const Surroundings& around, Message& why) {
-  Restorer restorer{reader, around, why};
+Status restore_files(const image::Reader& reader, const DescriptorContext& context, Message& why) {
+  Restorer restorer{reader, context, why};
   for (u64 i = 0; i < reader.header->files.count; i++) {
     const Status done = restore_one(restorer, reader.files[i]);
     if (done) continue;
@@ -96,8 +97,9 @@ Status restore_files(const image::Reader& reader, const Surroundings& around, Me
   return success();
 }
 
-Status restore_members(const image::Reader& reader, const Surroundings& around, Message& why) {
-  Restorer restorer{reader, around, why};
+Status restore_members(const image::Reader& reader, const DescriptorContext& context,
+                       Message& why) {
+  Restorer restorer{reader, context, why};
   for (u64 i = 0; i < reader.header->members.count; i++) {
     const Status done = restore_member(restorer, reader.members[i]);
     if (done) continue;

@@ -8,12 +8,10 @@
 
 namespace fermata::files {
 
-/// O_ASYNC. Given by fcntl(2) alone: open(2) would keep it without effect, and for good.
-inline constexpr int kAsync = 020000;
 
 struct Restorer {
   const image::Reader& reader;
-  const Surroundings& around;
+  const DescriptorContext& context;
   Message& why;
 
   /// The descriptor's entry in the image; null if it has none.

@@ -10,7 +10,7 @@ namespace fermata::files {
 
 struct Saver {
   image::Writer& writer;
-  const Surroundings& around;
+  const DescriptorContext& context;
   Message& why;
 
   u64 count() const { return writer.files.count; }

@@ -10,13 +10,6 @@
 namespace fermata::files {
 namespace {
 
-constexpr u64 kSocketLevel = 1;
-constexpr int kOptType = 3, kOptSendBytes = 7, kOptAccepting = 30, kOptSendBytesForce = 32,
-              kOptProtocol = 38, kOptDomain = 39, kOptPeekOffset = 42;
-constexpr u64 kUnix = 1, kInet = 2, kInet6 = 10, kNetlink = 16;
-constexpr u64 kStream = 1, kDatagram = 2;
-constexpr int kPeek = 2, kDontWait = 0x40, kTruncated = 0x20, kControlTruncated = 8;
-constexpr u64 kShutRead = 0, kShutWrite = 1;
 // values[kSocketShut]. Of datagrams each end is shut by itself: kReadShut, kWriteShut.
 constexpr u64 kPaired = 1, kPeerSilent = 2, kReadShut = 4, kWriteShut = 8;
 
@@ -33,12 +26,12 @@ struct Part {  // struct iovec
 u64 option(int fd, int name) {
   i32 value = 0;
   u32 bytes = sizeof value;
-  (void)sys::call(SYS_getsockopt, u64(fd), kSocketLevel, u64(name), sys::word(&value),
-                  sys::word(&bytes));
+  (void)sys::call(SYS_getsockopt, u64(fd), sys::kSolSocket, u64(name), sys::arg(&value),
+                  sys::arg(&bytes));
   return u64(i64(value));
 }
 bool set_option(int fd, int name, i32 value) {
-  return bool(sys::call(SYS_setsockopt, u64(fd), kSocketLevel, u64(name), sys::word(&value),
+  return bool(sys::call(SYS_setsockopt, u64(fd), sys::kSolSocket, u64(name), sys::arg(&value),
                         sizeof value));
 }
 
@@ -51,16 +44,16 @@ struct Address {  // struct sockaddr_storage
 u64 address(u64 call, int fd, Address& out) {
   u32 bytes = sizeof out;
   out = {};
-  return sys::call(call, u64(fd), sys::word(&out), sys::word(&bytes)) ? bytes : 0;
+  return sys::call(call, u64(fd), sys::arg(&out), sys::arg(&bytes)) ? bytes : 0;
 }
 
 u32 port(const Address& a) { return u32(a.data[0]) << 8 | a.data[1]; }
 
 void print(const Address& a, u64 bytes, Message& out) {
-  if (a.family == kInet) {
+  if (a.family == sys::kAfInet) {
     for (int i = 0; i < 4; i++) out << (i ? "." : "") << u32(a.data[2 + i]);
     out << ":" << port(a);
-  } else if (a.family == kInet6) {
+  } else if (a.family == sys::kAfInet6) {
     out << "[";
     for (int i = 0; i < 8; i++) {
       const u32 group = u32(a.data[6 + 2 * i]) << 8 | a.data[7 + 2 * i];
@@ -72,7 +65,7 @@ void print(const Address& a, u64 bytes, Message& out) {
       }
     }
     out << "]:" << port(a);
-  } else if (a.family == kUnix && bytes > 2) {
+  } else if (a.family == sys::kAfUnix && bytes > 2) {
     out << (a.data[0] ? "" : "@") << reinterpret_cast<const char*>(a.data + !a.data[0]);
   } else {
     out << "an unnamed address";
@@ -83,14 +76,14 @@ Status refuse(Saver& saver, const image::ImageFile& file, u64 domain, u64 type) 
   Address own, peer;
   const u64 own_bytes = address(SYS_getsockname, file.fd, own);
   const u64 peer_bytes = address(SYS_getpeername, file.fd, peer);
-  const bool inet = domain == kInet || domain == kInet6;
+  const bool inet = domain == sys::kAfInet || domain == sys::kAfInet6;
   Message& why = saver.refuse(file);
-  why << (domain == kUnix            ? "a UNIX socket"
-          : inet && type == kStream  ? "a TCP socket"
-          : inet && type == kDatagram ? "a UDP socket"
-          : domain == kNetlink       ? "a netlink socket"
+  why << (domain == sys::kAfUnix            ? "a UNIX socket"
+          : inet && type == sys::kSockStream  ? "a TCP socket"
+          : inet && type == sys::kSockDgram ? "a UDP socket"
+          : domain == sys::kAfNetlink       ? "a netlink socket"
                                      : "a socket");
-  const bool listening = option(file.fd, kOptAccepting);
+  const bool listening = option(file.fd, sys::kSoAcceptConn);
   if (peer_bytes) print(peer, peer_bytes, why << " connected to ");
   else if (own_bytes) print(own, own_bytes, why << (listening ? " listening on " : " bound to "));
   why << "; close it before the checkpoint";
@@ -100,51 +93,50 @@ Status refuse(Saver& saver, const image::ImageFile& file, u64 domain, u64 type) 
 /// Neither bound nor connected: nothing to lose.
 bool is_fresh(int fd, u64 domain) {
   Address own, peer;
-  if (address(SYS_getpeername, fd, peer) || option(fd, kOptAccepting)) return false;
+  if (address(SYS_getpeername, fd, peer) || option(fd, sys::kSoAcceptConn)) return false;
   const u64 bytes = address(SYS_getsockname, fd, own);
-  if (domain == kUnix) return bytes <= 2;
-  if (domain != kInet && domain != kInet6) return false;
+  if (domain == sys::kAfUnix) return bytes <= 2;
+  if (domain != sys::kAfInet && domain != sys::kAfInet6) return false;
   bool any = port(own) == 0;  // IP_BIND_ADDRESS_NO_PORT gives an address alone
-  const int from = domain == kInet ? 2 : 6, to = domain == kInet ? 6 : 22;
+  const int from = domain == sys::kAfInet ? 2 : 6, to = domain == sys::kAfInet ? 6 : 22;
   for (int i = from; i < to; i++) any = any && own.data[i] == 0;
   return any;
 }
 
 u32 poll_peer(int fd) {
-  constexpr i16 kPeerShut = 0x2000;
   struct {
     int fd;
     i16 events, happened;
-  } request{fd, kPeerShut, 0};
-  (void)sys::call(SYS_poll, sys::word(&request), 1, 0);
+  } request{fd, sys::kPollRdHup, 0};
+  (void)sys::call(SYS_poll, sys::arg(&request), 1, 0);
   return u32(u16(request.happened));
 }
 
 /// Whether a socket of datagrams may not send any more. Nothing tells; but a message that cannot be
 /// read fails for that reason first. Nothing is sent.
 bool is_shut_for_sending(int fd) {
-  constexpr i32 kEpipe = 32;
-  constexpr u64 kNoSignal = 0x4000, kNowhere = 1;
-  return sys::call(SYS_sendto, u64(fd), kNowhere, 1, u64(kDontWait) | kNoSignal).error == kEpipe;
+  constexpr u64 kNowhere = 1;
+  constexpr int kHow = sys::kMsgDontWait | sys::kMsgNoSignal;
+  return sys::call(SYS_sendto, u64(fd), kNowhere, 1, kHow).error == sys::kEpipe;
 }
 
 /// As peek_messages(), which has set SO_PEEK_OFF to 0, and puts back what it was.
 Result<u64> peek_on(int fd, u64 type, u64 inode, bool silent) {
-  constexpr u64 kBytesReadable = 0x541b;  // FIONREAD
   i32 queued = 0;
-  (void)sys::call(SYS_ioctl, u64(fd), kBytesReadable, sys::word(&queued));
+  (void)sys::call(SYS_ioctl, u64(fd), sys::kFionread, sys::arg(&queued));
   u64 used = 0, bytes = 0;
   Result<u64> got = Result<u64>::ok(0);
   for (;;) {
     const u64 room = kContentBytes - used;
     if (room <= 8) return Result<u64>::fail(sys::kEnomem);
-    Part part{sys::word(content_buffer() + used + 8), room - 8};
-    ReceivedMessage message{0, 0, sys::word(&part), 1, 0, 0, 0, 0};
-    got = sys::call(SYS_recvmsg, u64(fd), sys::word(&message), u64(kPeek | kDontWait));
-    if (got && (message.flags & (kTruncated | kControlTruncated)))
+    Part part{sys::arg(content_buffer() + used + 8), room - 8};
+    ReceivedMessage message{0, 0, sys::arg(&part), 1, 0, 0, 0, 0};
+    got = sys::call(SYS_recvmsg, u64(fd), sys::arg(&message),
+                    sys::kMsgPeek | sys::kMsgDontWait);
+    if (got && (message.flags & (sys::kMsgTrunc | sys::kMsgCtrunc)))
       got = Result<u64>::fail(sys::kEperm);
-    const bool end = silent && type != kDatagram && bytes >= u64(queued);
-    if (got && got.value == 0 && type != kStream && !end) {
+    const bool end = silent && type != sys::kSockDgram && bytes >= u64(queued);
+    if (got && got.value == 0 && type != sys::kSockStream && !end) {
       note_empty_message(inode, true);
       got = Result<u64>::fail(sys::kEperm);
     }
@@ -161,28 +153,28 @@ Result<u64> peek_on(int fd, u64 type, u64 inode, bool silent) {
 /// An empty message can be peeked at once only, so it is refused; `inode` remembers that there is
 /// one. silent: nothing more will come, which reads like an empty message, too.
 Result<u64> peek_messages(int fd, u64 type, u64 inode, bool silent) {
-  const i32 before = i32(option(fd, kOptPeekOffset)), none = -1;
-  (void)set_option(fd, kOptPeekOffset, none);
+  const i32 before = i32(option(fd, sys::kSoPeekOff)), none = -1;
+  (void)set_option(fd, sys::kSoPeekOff, none);
   u8 byte;
   const Result<u64> next =
-      sys::call(SYS_recvfrom, u64(fd), sys::word(&byte), 1, u64(kPeek | kDontWait));
+      sys::call(SYS_recvfrom, u64(fd), sys::arg(&byte), 1, u64(sys::kMsgPeek | sys::kMsgDontWait));
   if (!next && next.error == sys::kEagain) note_empty_message(inode, false);
   Result<u64> got = Result<u64>::fail(sys::kEperm);
-  if (!has_empty_message(inode) && set_option(fd, kOptPeekOffset, 0))
+  if (!has_empty_message(inode) && set_option(fd, sys::kSoPeekOff, 0))
     got = peek_on(fd, type, inode, silent);
-  (void)set_option(fd, kOptPeekOffset, before);
+  (void)set_option(fd, sys::kSoPeekOff, before);
   return got;
 }
 
 }  // namespace
 
 Status describe_socket(Saver& saver, image::ImageFile& file) {
-  const u64 domain = option(file.fd, kOptDomain), type = option(file.fd, kOptType);
+  const u64 domain = option(file.fd, sys::kSoDomain), type = option(file.fd, sys::kSoType);
   file.kind = kSocket;
-  file.values[kSocketType] = type | option(file.fd, kOptProtocol) << 32;
+  file.values[kSocketType] = type | option(file.fd, sys::kSoProtocol) << 32;
   file.values[kSocketDomain] = domain;
-  file.values[kSocketSendBytes] = option(file.fd, kOptSendBytes);
-  if (domain == kUnix && peer_of(file.inode)) return success();
+  file.values[kSocketSendBytes] = option(file.fd, sys::kSoSndBuf);
+  if (domain == sys::kAfUnix && peer_of(file.inode)) return success();
   if (!is_fresh(file.fd, domain)) return refuse(saver, file, domain, type);
   const char* const what = untold_of(file.inode);
   if (!what) return success();
@@ -191,17 +183,16 @@ Status describe_socket(Saver& saver, image::ImageFile& file) {
 }
 
 Status finish_socket(Saver& saver, image::ImageFile& file) {
-  constexpr u32 kHangUp = 0x10, kPeerShut = 0x2000;
   const u64 peer = peer_of(file.inode);
   if (!peer) return success();
   for (u64 i = 0; i < saver.count(); i++)
     if (saver.file(i).kind == kSocket && saver.file(i).inode == peer)
       file.same_as = saver.file(i).fd;
   const u32 state = poll_peer(file.fd);
-  const bool datagrams = (file.values[kSocketType] & 0xff) == kDatagram;
-  if (file.same_as < 0 && !(state & kHangUp) && !datagrams)
-    return refuse(saver, file, kUnix, kStream);
-  const bool silent = state & (kHangUp | kPeerShut);
+  const bool datagrams = (file.values[kSocketType] & 0xff) == sys::kSockDgram;
+  if (file.same_as < 0 && !(state & sys::kPollHup) && !datagrams)
+    return refuse(saver, file, sys::kAfUnix, sys::kSockStream);
+  const bool silent = state & (sys::kPollHup | sys::kPollRdHup);
   file.values[kSocketShut] = kPaired | (!silent ? 0 : datagrams ? kReadShut : kPeerSilent);
   if (datagrams && is_shut_for_sending(file.fd)) file.values[kSocketShut] |= kWriteShut;
   const Result<u64> bytes =
@@ -221,7 +212,8 @@ Status refill(Restorer& restorer, const image::ImageFile& file, int from) {
     __builtin_memcpy(&bytes, content_buffer() + at, 8);
     if (bytes > file.size - at - 8) return failure(sys::kEio);
     const Result<u64> sent = sys::call(SYS_sendto, u64(from),
-                                       sys::word(content_buffer() + at + 8), bytes, kDontWait);
+                                       sys::arg(content_buffer() + at + 8), bytes,
+                                       sys::kMsgDontWait);
     if (!sent || sent.value != bytes) done = failure(sent ? sys::kEio : sent.error);
     at += 8 + bytes;
   }
@@ -231,16 +223,16 @@ Status refill(Restorer& restorer, const image::ImageFile& file, int from) {
 
 Status make_pair(const image::ImageFile& file, int (&ends)[2]) {
   const Result<u64> made =
-      sys::call(SYS_socketpair, kUnix, (file.values[kSocketType] & 0xff) | sys::kCloseOnExec, 0,
-                sys::word(ends));
+      sys::call(SYS_socketpair, sys::kAfUnix,
+                (file.values[kSocketType] & 0xff) | sys::kCloseOnExec, 0,
+                sys::arg(ends));
   return made ? success() : failure(made.error);
 }
 
 Status place_end(Restorer& restorer, const image::ImageFile& file, int fd) {
-  constexpr int kSetFlags = 4;
-  if (file.values[kSocketShut] & kReadShut) (void)sys::call(SYS_shutdown, u64(fd), kShutRead);
-  if (file.values[kSocketShut] & kWriteShut) (void)sys::call(SYS_shutdown, u64(fd), kShutWrite);
-  (void)sys::fcntl(fd, kSetFlags, file.flags & ~u32(kAsync));
+  if (file.values[kSocketShut] & kReadShut) (void)sys::call(SYS_shutdown, u64(fd), sys::kShutRd);
+  if (file.values[kSocketShut] & kWriteShut) (void)sys::call(SYS_shutdown, u64(fd), sys::kShutWr);
+  (void)sys::fcntl(fd, sys::kSetFlags, file.flags & ~u32(sys::kAsync));
   return restorer.place(fd, file);
 }
 
@@ -266,17 +258,17 @@ Status restore_socket(Restorer& restorer, const image::ImageFile& file) {
   constexpr i32 kLarge = 1 << 28;
   const u64 both[] = {own.value, other.value};
   for (const u64 end : both)
-    if (!set_option(int(end), kOptSendBytesForce, kLarge))
-      (void)set_option(int(end), kOptSendBytes, kLarge);
+    if (!set_option(int(end), sys::kSoSndBufForce, kLarge))
+      (void)set_option(int(end), sys::kSoSndBuf, kLarge);
   Status done = refill(restorer, file, int(other.value));
   if (done && peer) done = refill(restorer, *peer, int(own.value));
-  (void)set_option(int(other.value), kOptSendBytes,
+  (void)set_option(int(other.value), sys::kSoSndBuf,
                    i32((peer ? peer : &file)->values[kSocketSendBytes] / 2));
-  (void)set_option(int(own.value), kOptSendBytes, i32(file.values[kSocketSendBytes] / 2));
+  (void)set_option(int(own.value), sys::kSoSndBuf, i32(file.values[kSocketSendBytes] / 2));
   if (done && (file.values[kSocketShut] & kPeerSilent))
-    (void)sys::call(SYS_shutdown, other.value, kShutWrite);
+    (void)sys::call(SYS_shutdown, other.value, sys::kShutWr);
   if (done && peer && (peer->values[kSocketShut] & kPeerSilent))
-    (void)sys::call(SYS_shutdown, own.value, kShutWrite);
+    (void)sys::call(SYS_shutdown, own.value, sys::kShutWr);
   if (done) done = place_end(restorer, file, int(own.value));
   if (!peer) (void)sys::close(int(other.value));
   else if (done) done = place_end(restorer, *peer, int(other.value));

@@ -4,27 +4,28 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 out=${1:-build/lib/fermata/front}
+runtime/mpi/build.sh build/obj/mpi
 # gcc rather than g++: nothing of libstdc++ is used, so nothing of it is linked.
 flags=(-std=c++20 -O2 -g -fPIC -shared -fno-exceptions -fno-rtti -fvisibility=hidden -fno-plt
-       -fno-threadsafe-statics -Wall -Wextra -Werror -Iruntime)
+       -fno-threadsafe-statics -Wall -Wextra -Wshadow=local -Werror -Iruntime)
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' control/Cargo.toml)
 flags+=("-DFERMATA_VERSION=\"$version\"")
-# What programs that want a say are built with.
+# What checkpoint-aware applications are built with.
 mkdir -p build/include
 cp runtime/interface/fermata.h runtime/interface/fermata.f90 build/include
 
 # front SONAME FOLDER: programs hold copies of the exported objects, so no -Bsymbolic here.
 front() {
   mkdir -p "$out/$2"
-  gcc -x c++ "${flags[@]}" -Wl,-soname,"$1" -Wl,-z,now -o "$out/$2/$1.new" \
-    "runtime/frontend/$2/front.cpp"
+  gcc -x c++ "${flags[@]}" -Wl,-soname,"$1" -Wl,-z,now -Wl,-z,defs -o "$out/$2/$1.new" \
+    "runtime/frontend/$2/front.cpp" -x none build/obj/mpi/core.a
   mv "$out/$2/$1.new" "$out/$2/$1"
 }
 front libmpi.so.40 ompi
 # Open MPI's Fortran functions, in terms of its C functions; calls within go through no table.
 mkdir -p "$out/ompi"
 gcc -x c++ "${flags[@]}" -Wl,-soname,libmpi_mpifh.so.40 -Wl,-z,now -Wl,-z,defs \
-  -o "$out/ompi/libmpi_mpifh.so.40.new" runtime/frontend/ompi_fortran/*.cpp \
+  -o "$out/ompi/libmpi_mpifh.so.40.new" runtime/frontend/bindings/fortran/*.cpp \
   -x none "$out/ompi/libmpi.so.40"
 mv "$out/ompi/libmpi_mpifh.so.40.new" "$out/ompi/libmpi_mpifh.so.40"
 front libmpich.so.12 mpich
@@ -51,7 +52,7 @@ bindings() {
   read -ra includes <<< "$(mpicxx.openmpi -showme:incdirs)"
   g++ -std=c++20 -O2 -g -fPIC -shared -fno-inline -Wall -Wextra -Werror -Wno-cast-function-type \
     -Iruntime "${includes[@]/#/-isystem}" -Wl,-soname,$soname -Wl,-z,now -Wl,-z,defs \
-    -Wl,--as-needed -o "$out/ompi/$soname.new" runtime/frontend/ompi_cxx/*.cpp \
+    -Wl,--as-needed -o "$out/ompi/$soname.new" runtime/frontend/bindings/cxx/*.cpp \
     "$out/ompi/libmpi.so.40"
   mv "$out/ompi/$soname.new" "$out/ompi/$soname"
 }

@@ -14,19 +14,21 @@ __thread Gate tls_gate __attribute__((tls_model("initial-exec"), visibility("hid
 __thread mpi::Slot* tls_culprit
     __attribute__((tls_model("initial-exec"), visibility("hidden"))) = nullptr;
 
-inline void for_each_predefined(PredefinedVisitor visit, void* context) {
+FERMATA_CALLBACK void for_each_predefined(PredefinedVisitor visit, void* context) {
   for (const Canonical& entry : kCanonical) {
     visit(mpi::slot_at(entry.kind, entry.number), entry.kind, entry.number, context);
   }
   for_each_alias(visit, context);
 }
 
-inline i32 app_error_code(int canonical_class) { return error_class_out(canonical_class); }
-inline u64 port_room() { return app::kMaxPortName; }
-inline int app_keyval(int canonical) { return keyval_out(canonical); }
-inline int app_win_flavor(int canonical) { return win_flavor_out(canonical); }
-inline int app_win_model(int canonical) { return win_model_out(canonical); }
-inline int app_rank(int canonical) { return rank_out(canonical); }
+FERMATA_CALLBACK i32 app_error_code(int canonical_class) {
+  return error_class_out(canonical_class);
+}
+FERMATA_CALLBACK u64 port_room() { return app::kMaxPortName; }
+FERMATA_CALLBACK int app_keyval(int canonical) { return keyval_out(canonical); }
+FERMATA_CALLBACK int app_win_flavor(int canonical) { return win_flavor_out(canonical); }
+FERMATA_CALLBACK int app_win_model(int canonical) { return win_model_out(canonical); }
+FERMATA_CALLBACK int app_rank(int canonical) { return rank_out(canonical); }
 
 // Callbacks in another language than C. The core keeps one word per callback; the top bits, which
 // no address has, say how it is called.
@@ -60,7 +62,8 @@ inline int foreign_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void
 inline int foreign_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
                                mpi::AttributeValue& value, void* extra);
 
-inline void call_user_op(void* fn, void* in, void* inout, int* len, Slot* datatype) {
+FERMATA_CALLBACK void call_user_op(void* fn, void* in, void* inout, int* len,
+                                   mpi::DatatypeSlot* datatype) {
   App<mpi::kDatatype> handle = handle_out<mpi::kDatatype>(datatype);
   if (FERMATA_UNLIKELY(language_of(fn) == kCxxFunction)) {
     cxx_call_op(g_cxx_call_op, function_of<void*>(fn), in, inout, len, handle);
@@ -81,8 +84,8 @@ inline int copy_attr(void* fn, Slot* object, int keyval, void* extra, mpi::Attri
   using Copy = int (*)(App<kind>, int, void*, void*, void*, int*);
   void* const value = in.seen_by_c();
   void* copy = nullptr;
-  const int code =
-      reinterpret_cast<Copy>(fn)(handle_out<kind>(object), keyval, extra, value, &copy, flag);
+  const int code = reinterpret_cast<Copy>(fn)(handle_out<kind>(mpi::slot_as<kind>(object)), keyval,
+                                              extra, value, &copy, flag);
   // The address of an integer, handed through, means the integer: the original may go away.
   *out = copy == value ? in : mpi::AttributeValue{copy, 0};
   return code;
@@ -92,14 +95,14 @@ template <Kind kind>
 inline int delete_attr(void* fn, Slot* object, int keyval, mpi::AttributeValue& value,
                        void* extra) {
   using Delete = int (*)(App<kind>, int, void*, void*);
-  return reinterpret_cast<Delete>(fn)(handle_out<kind>(object), keyval,
+  return reinterpret_cast<Delete>(fn)(handle_out<kind>(mpi::slot_as<kind>(object)), keyval,
                                       value.seen_by_c(), extra);
 }
 
 template <Kind kind>
 inline void errhandler(void* fn, Slot* object, int* code) {
   using Handler = void (*)(App<kind>*, int*, ...);
-  App<kind> handle = handle_out<kind>(object);
+  App<kind> handle = handle_out<kind>(mpi::slot_as<kind>(object));
   if (FERMATA_UNLIKELY(language_of(fn) == kFortranFunction)) {
     int integer = to_integer<kind>(handle);
     function_of<void (*)(int*, int*, ...)>(fn)(&integer, code);
@@ -113,8 +116,8 @@ inline void errhandler(void* fn, Slot* object, int* code) {
   reinterpret_cast<Handler>(fn)(&handle, code);
 }
 
-inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
-                          mpi::AttributeValue& in, mpi::AttributeValue* out, int* flag) {
+FERMATA_CALLBACK int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* extra,
+                                    mpi::AttributeValue& in, mpi::AttributeValue* out, int* flag) {
   *flag = 0;
   if (fn == nullptr) return 0;  // *_NULL_COPY_FN where it is 0; elsewhere it is a real function
   int number = keyval_out(keyval);
@@ -127,8 +130,8 @@ inline int call_copy_attr(Kind kind, void* fn, Slot* object, int keyval, void* e
   return error_class_in(call(fn, object, number, extra, in, out, flag));
 }
 
-inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
-                            mpi::AttributeValue& value, void* extra) {
+FERMATA_CALLBACK int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
+                                      mpi::AttributeValue& value, void* extra) {
   if (fn == nullptr) return 0;
   int number = keyval_out(keyval);
   if (FERMATA_UNLIKELY(language_of(fn))) {
@@ -140,7 +143,7 @@ inline int call_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
   return error_class_in(call(fn, object, number, value, extra));
 }
 
-inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
+FERMATA_CALLBACK void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
   switch (kind) {
     case mpi::kComm: return errhandler<mpi::kComm>(fn, object, code);
     case mpi::kWin: return errhandler<mpi::kWin>(fn, object, code);
@@ -150,7 +153,7 @@ inline void call_errhandler(Kind kind, void* fn, Slot* object, int* code) {
 }
 
 // Fortran's have the error as a last argument, by reference like all others.
-inline int call_grequest_query(void* fn, void* extra, CanonStatus* status) {
+FERMATA_CALLBACK int call_grequest_query(void* fn, void* extra, CanonStatus* status) {
   AppStatus app = {};
   status_out(*status, &app);
   int code = 0;
@@ -162,14 +165,14 @@ inline int call_grequest_query(void* fn, void* extra, CanonStatus* status) {
   *status = status_in(&app);
   return error_class_in(code);
 }
-inline int call_grequest_free(void* fn, void* extra) {
+FERMATA_CALLBACK int call_grequest_free(void* fn, void* extra) {
   if (FERMATA_LIKELY(language_of(fn) != kFortranFunction))
     return error_class_in(reinterpret_cast<int (*)(void*)>(fn)(extra));
   int code = 0;
   function_of<void (*)(void*, int*)>(fn)(extra, &code);
   return error_class_in(code);
 }
-inline int call_grequest_cancel(void* fn, void* extra, int complete) {
+FERMATA_CALLBACK int call_grequest_cancel(void* fn, void* extra, int complete) {
   if (FERMATA_LIKELY(language_of(fn) != kFortranFunction))
     return error_class_in(reinterpret_cast<int (*)(void*, int)>(fn)(extra, complete));
   int code = 0;
@@ -178,7 +181,7 @@ inline int call_grequest_cancel(void* fn, void* extra, int complete) {
 }
 
 // Neighbourhood calls size their arrays by degree, the others by the (remote) group.
-inline void peer_counts(Slot* comm, int* sends, int* receives) {
+FERMATA_CALLBACK void peer_counts(mpi::CommSlot* comm, int* sends, int* receives) {
   int inter = 0, size = 0;
   core::Comm_test_inter(comm, &inter);
   if (inter) {
@@ -189,7 +192,7 @@ inline void peer_counts(Slot* comm, int* sends, int* receives) {
   *sends = *receives = size;
 }
 
-inline void degree_counts(Slot* comm, int* sends, int* receives) {
+FERMATA_CALLBACK void degree_counts(mpi::CommSlot* comm, int* sends, int* receives) {
   int topology = 0, weighted = 0, rank = 0, count = 0;
   core::Topo_test(comm, &topology);
   *sends = *receives = 0;
@@ -206,7 +209,7 @@ inline void degree_counts(Slot* comm, int* sends, int* receives) {
 }
 
 // The integers of a subarray or darray hold constants whose values differ between ABIs.
-inline void contents_out(Slot* datatype, int max_integers, int* integers) {
+inline void contents_out(mpi::DatatypeSlot* datatype, int max_integers, int* integers) {
   int count = 0, addresses = 0, types = 0, combiner = 0;
   if (core::Type_get_envelope(datatype, &count, &addresses, &types, &combiner) != 0) return;
   if (count > max_integers) return;

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "frontend/callbacks.h"
-#include "frontend/scratch.h"
 #include "halves/mpi_calls.gen.h"
-#include "mpi/slots.h"
+#include "mpi/handles/scratch.h"
+#include "mpi/handles/slots.h"
 
 #define FERMATA_EXPORT __attribute__((visibility("default")))
 
@@ -20,7 +20,7 @@ inline constexpr int kNoValue = -32000;
 inline const void* in_place() { return reinterpret_cast<const void*>(abi::kInPlace); }
 
 inline void make_predefined(Slot* slot, Kind kind, u32 canonical) {
-  *slot = Slot{0, canonical, kind, mpi::kSlotLive | mpi::kSlotPredefined, nullptr, 0};
+  *slot = Slot{0, canonical, kind, mpi::kSlotLive | mpi::kSlotPredefined, nullptr, {}};
 }
 
 }  // namespace fermata::front

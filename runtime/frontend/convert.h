@@ -3,16 +3,17 @@
 //
 // Each class borrows what the application passed, gives the core its canonical form by data(), and
 // writes the results back in finish(). Where both forms are the same bytes nothing is copied.
-// Invariant: finish() touches only what MPI says the call has set.
+// Invariant: finish() touches only what MPI says the call has set. Not checked: what else there is
+//            is the program's memory (tests: mpi/ignored_arguments.c).
 #pragma once
 
 #include "frontend/common.h"
 
 namespace fermata::front {
 
-// True where an application's handle array already is an array of Slot*.
+// True where an application's handle array already is an array of slots.
 template <Kind kind>
-inline constexpr bool kSlotHandles = __is_same(App<kind>, Slot*);
+inline constexpr bool kSlotHandles = __is_same(App<kind>, SlotOf<kind>*);
 
 template <Kind kind>
 class HandlesIn {
@@ -26,11 +27,11 @@ class HandlesIn {
       data_ = scratch_.data();
     }
   }
-  Slot* const* data() const { return data_; }
+  SlotOf<kind>* const* data() const { return data_; }
 
  private:
-  Scratch<Slot*, kSlotHandles<kind> ? 1 : 64> scratch_;
-  Slot* const* data_ = nullptr;
+  Scratch<SlotOf<kind>*, kSlotHandles<kind> ? 1 : 64> scratch_;
+  SlotOf<kind>* const* data_ = nullptr;
 };
 
 template <Kind kind>
@@ -39,7 +40,7 @@ class HandlesOut {
   HandlesOut(App<kind>* handles, i64 count) : scratch_(count), handles_(handles), count_(count) {
     for (i64 i = 0; i < count; i++) scratch_[i] = nullptr;
   }
-  Slot** data() { return scratch_.data(); }
+  SlotOf<kind>** data() { return scratch_.data(); }
   void finish() {
     for (i64 i = 0; i < count_; i++) {
       if (scratch_[i] != nullptr) handles_[i] = handle_out<kind>(scratch_[i]);
@@ -47,7 +48,7 @@ class HandlesOut {
   }
 
  private:
-  Scratch<Slot*> scratch_;
+  Scratch<SlotOf<kind>*> scratch_;
   App<kind>* handles_;
   i64 count_;
 };
@@ -65,15 +66,15 @@ class StatusOut {
   AppStatus* status_;
 };
 
-inline Slot* RequestList::get(i32 i) const {
+FERMATA_CALLBACK mpi::RequestSlot* RequestList::get(i32 i) const {
   return handle_in<mpi::kRequest>(static_cast<App<mpi::kRequest>*>(handles_)[i]);
 }
-inline void RequestList::put(i32 i, Slot* request) const {
+FERMATA_CALLBACK void RequestList::put(i32 i, mpi::RequestSlot* request) const {
   static_cast<App<mpi::kRequest>*>(handles_)[i] = handle_out<mpi::kRequest>(request);
 }
-inline StatusList::StatusList(void* statuses)
+FERMATA_CALLBACK StatusList::StatusList(void* statuses)
     : statuses_(is_ignored(static_cast<AppStatus*>(statuses)) ? nullptr : statuses) {}
-inline void StatusList::put(i32 i, const CanonStatus& status, int error) const {
+FERMATA_CALLBACK void StatusList::put(i32 i, const CanonStatus& status, int error) const {
   AppStatus* const app = static_cast<AppStatus*>(statuses_) + i;
   status_out(status, app);
   app->error = error_class_out(error);

@@ -17,7 +17,7 @@ namespace fermata::front {
 [[noreturn]] inline void refuse(const char* why) {
   ssize_t ignored = write(2, why, strlen(why));
   (void)ignored;
-  _exit(78);
+  _exit(kExitFrontEnd);
 }
 
 inline bool is_mapped(u64 address) {

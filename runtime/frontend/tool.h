@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI_T, the interface of tools (MPI 4.1, 15.3), of an MPI that has no variable, category, event or
 // source of its own to show: numbers are 0, names unknown, indices too large. The variables of the
-// MPI below are no part of a job that goes on under another. What is refused whatever its arguments
-// are is in spec/mpi/annotations.toml, [tool_refusal].
+// MPI below are no part of a job that continues under another. What is refused whatever its
+// arguments are is in spec/mpi/annotations.toml, [tool_refusal].
 //
 // Included by a front end whose conversions come before.
 #pragma once

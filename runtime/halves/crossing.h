@@ -17,11 +17,14 @@
 // (spec/crossing.toml says how). What an older front end lacks: LowerCalls and LauncherCalls have
 // more than it knows of; the end of Crossing is zero; UpperCalls is shorter than here.
 //
-// Invariant: no upper memory but Crossing::lower and the slots holds a lower address.
+// Invariant: no upper memory but Crossing::lower and the slots holds a lower address. Not checked:
+//            a number does not tell what it is; restarts under another MPI would crash.
 // Invariant: the agent thread touches upper memory only by plain loads and stores; it never calls
-//            upper code (it has no upper thread register).
+//            upper code (it has no upper thread register). Not checked: the first call would
+//            crash.
 #pragma once
 
+#include "base/rank.gen.h"  // NeedKind, Cause, Phase, RankState, Report
 #include "base/types.h"
 #include "halves/layout.h"
 #include "halves/versions.gen.h"
@@ -43,7 +46,7 @@ inline constexpr int kSignalQuiesce = 64;  // SIGRTMAX, asks an upper thread to 
 // Written only by its own thread (and by the quiesce handler that runs on it).
 struct Gate {
   u32 depth;        // > 0 while the thread is inside the lower half, or parked
-  u32 lock_depth;   // the depth at which it took the lock of the books; 0: it does not hold it
+  u32 lock_depth;   // the depth at which it took the core lock; 0: it does not hold it
   u32 interrupted;  // a quiesce signal came while inside: see Crossing::pending on the way out
   u32 attention;    // kGate* bits: why entering MPI is more than counting up `depth`
 };
@@ -61,73 +64,31 @@ struct ClockEntry {
 inline constexpr u64 kClockCapacity = kClockBytes / sizeof(ClockEntry);
 
 struct Count {  // one pair of a list in the mailbox
-  u64 key;      // targets: comm_id; needs: need_key(); expected: world rank of the sender
+  u64 key;      // targets: comm_id; needs: edge_key(); expected: world rank of the sender
   u64 value;    // targets: seq to reach; needs: how far to come; expected: messages that sender
                 // has sent to this rank
 };
 
-// A rank cannot go on before another one has made a step (control/protocol, words.rs).
-enum class NeedKind : u32 {
-  kMessage = 1,  // it has sent so many messages to the needy rank
-  kReceipt = 2,  // it has matched so many messages of the needy rank
-  kRoom = 3,     // parked, it has taken in so many messages of the needy rank
-};
-// Why such a rank does not park instead.
-enum class Cause : u64 {
-  kOthers = 0,  // only because other ranks need it
-  kOwn = 1,     // whatever they need
-};
-inline u64 need_key(NeedKind kind, u32 rank) { return u64(kind) << 32 | rank; }
-inline NeedKind kind_of_need(const Count& need) { return NeedKind(need.key >> 32); }
-inline u32 rank_of_need(const Count& need) { return u32(need.key); }
-
-// The life of one checkpoint as the rank sees it; set by the agent, read by the parked MPI thread.
-enum class Phase : u32 {
-  kRun = 0,      // no checkpoint; a parked thread returns to the application
-  kGather = 1,   // requested; targets not known yet (targets_version == 0) or being refined
-  kDrain = 2,    // every rank is parked on the newest targets: complete pending non-blocking
-                 // collectives, report SENT, then wait for expected_version to become `pending`
-  kSave = 3,     // every rank has drained: call LauncherCalls::hold() (there images are cut)
-};
+// A wait-for edge; for the rank that is waited for, an obligation. NeedKind, Cause, kNeeds and
+// `needs` are older words for them, which the description of this crossing keeps.
+inline u64 edge_key(NeedKind kind, u32 peer) { return u64(kind) << 32 | peer; }
+inline NeedKind kind_of_edge(const Count& edge) { return NeedKind(edge.key >> 32); }
+inline u32 peer_of_edge(const Count& edge) { return u32(edge.key); }
 
 // Why a rank with Crossing::connections above 0 cannot be saved.
 inline constexpr const char* kConnected =
     "the rank is connected to processes outside the job (MPI_Comm_spawn, MPI_Comm_connect, "
     "MPI_Open_port); after MPI_Comm_disconnect and MPI_Close_port it can be saved";
 
-// What the application's rank looks like to the agent.
-enum class RankState : u32 {
-  kStarting = 0,    // MPI_Init has not returned yet
-  kRunning = 1,     // may be checkpointed
-  kFinalizing = 2,  // MPI_Finalize has been entered
-};
-
 struct Mailbox {  // at kMailbox
   static constexpr u64 kCapacity = kMailboxBytes / 3 / sizeof(Count);
   Count targets[kCapacity];
-  Count needs[kCapacity];  // of other ranks towards this one
+  Count needs[kCapacity];  // obligations of this rank
   Count expected[kCapacity];
 };
 static_assert(sizeof(Mailbox) <= kMailboxBytes);
 
 // ---------------------------------------------------------------------------------------------
-// Messages of the safe-state protocol that the MPI thread sends through the agent.
-enum class Report : u32 {
-  kReady = 1,       // payload: u32 world_rank, u32 world_size. MPI_Init has returned.
-  kFinalizing = 2,  // payload: none. MPI_Finalize is being entered.
-  kRaise = 3,       // payload: Count {comm_id, seq}: entering a collective beyond its target
-  kParked = 4,      // payload: u64 targets_version, then Count[] {comm_id, seq}: all own clocks
-  kSent = 5,        // payload: Count[] {world rank of receiver, messages sent to it so far}
-  kDrained = 6,     // payload: u64 messages kept, u64 their bytes
-  kFailed = 7,      // payload: text, why this rank cannot take part; the checkpoint is given up
-  kRebuilt = 8,     // payload: none. After a restart: every MPI object exists again.
-  kHeld = 9,        // payload: text, why this rank runs on instead of parking
-  kAsk = 10,        // payload: u32 whether it waits for the answer until all ranks have asked,
-                    // u32 whether the program has a function to save itself
-  kNeeds = 11,      // payload: Cause, then Count[] {need_key, count}: what this rank waits for and
-                    // must have; none: it waits for nobody any more
-};
-
 struct LowerCalls {
   u32 version;       // kCrossingVersion
   u32 mpi_calls_hash_low;  // of the generated table's shape; must equal the front end's, whose
@@ -138,10 +99,10 @@ struct LowerCalls {
   // caller says which: the pending one may be the next already. Blocks at most for a socket write;
   // never allocates.
   // Callable from the MPI thread wherever it may call MPI. Returns 0, or -errno once the
-  // coordinator is gone (the job goes on without checkpoints).
+  // coordinator is gone (the job continues without checkpoints).
   int (*report)(Report kind, u32 epoch, const void* payload, u64 bytes);
   // Fills predefined slots: real handle of each canonical constant (MPI-5 standard ABI number).
-  // kind: index as in mpi/slots.h. Returns the real handle, 0 if this MPI lacks the object.
+  // kind: index as in mpi/handles/slots.h. Returns the real handle, 0 if this MPI lacks the object.
   u64 (*predefined)(u32 kind, u32 canonical);
   // Gives every rank the `bytes` bytes of all ranks, by rank. Every rank calls it at the same
   // points of a restart, before there is an upper half. Blocks until all have come. Returns 0 or an
@@ -234,8 +195,8 @@ inline Mailbox& mailbox() { return *reinterpret_cast<Mailbox*>(kMailbox); }
 
 // ---------------------------------------------------------------------------------------------
 enum HoldResult : i32 {
-  kHoldResumed = 0,    // same process: the image was cut (or the save failed); go on
-  kHoldRestarted = 1,  // a new process, perhaps another MPI: rebuild, then go on
+  kHoldResumed = 0,    // same process: the image was cut (or the save failed); continue
+  kHoldRestarted = 1,  // a new process, perhaps another MPI: rebuild, then continue
 };
 
 struct SaveRequest {   // agent -> launcher; times in nanoseconds, sizes in bytes
@@ -258,7 +219,7 @@ struct LauncherCalls {
   u32 version;  // kCrossingVersion
   u32 bytes;    // of this table; since crossing 16
   // lower main -> launcher, once, when the back end is ready and (on a restart) MPI is initialised.
-  // Goes on in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
+  // Continues in load_lower(), or restores the rank `world_rank` of the snapshot. Does not return.
   void (*lower_ready)(const LowerCalls* lower, u32 world_rank, u32 world_size)
       __attribute__((noreturn));
   // front end constructor -> launcher: the upper half has a front end. Blocks: no. Allocates: no.
@@ -273,7 +234,7 @@ struct LauncherCalls {
   // Agent: wait for the writer. Blocks at most timeout_ms; returns 1 done (outcome filled), 0 not
   // yet.
   i32 (*save_finish)(i32 writer_pid, u32 timeout_ms, SaveOutcome* outcome);
-  // Agent: wait until the writer has what the job would change by going on, or has failed. Blocks
+  // Agent: wait until the writer has what the job would change by continuing, or has failed. Blocks
   // at most timeout_ms; returns 1 so, 0 not yet.
   i32 (*save_described)(i32 writer_pid, u32 timeout_ms);
   // Agent: ask the MPI thread to stop at its next safe point (tgkill of kSignalQuiesce).
@@ -285,11 +246,11 @@ struct LauncherCalls {
   const char* (*config)(const char* key);
   // MPI thread, at the end of park(): the thread goes back to `frame` next. Signal-safe: yes.
   void (*leave)(void* frame);
-  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank goes on.
-  // Returns how long it stood still, from the first thread's stop, in ns.
+  // Agent: the images of all ranks have been cut, or the checkpoint is given up: the rank
+  // continues. Returns how long it stood still, from the first thread's stop, in ns.
   u64 (*resume)();
   // MPI thread in park(): asks all other upper threads to stop. Returns how many still run; call
-  // again until that is 0. release_others lets them go on.
+  // again until that is 0. release_others lets them continue.
   u32 (*stop_others)();
   void (*release_others)();
   // Upper thread other than the main one: from now on GS names a thread block of the lower half,

@@ -18,7 +18,7 @@ inline constexpr u64 kLauncherBase = 0x2800'0000'0000;
 inline constexpr u64 kLauncherEnd = 0x2880'0000'0000;
 inline constexpr u64 kLauncherCallsAt = kLauncherBase + 0x1000;  // struct LauncherCalls
 
-// Below here the kernel's vdso has a place of its own after each restart: launcher/vdso.cpp.
+// Below here the kernel's vdso has a place of its own after each restart: launcher/patch/vdso.cpp.
 inline constexpr u64 kVdsoTop = 0x2900'0000'0000;
 inline constexpr u64 kVdsoBytes = 0x4000;  // room for the largest one
 

@@ -3,11 +3,12 @@
 //
 // The canonical form of MPI between the halves: the constants of the MPI-5 standard ABI, its
 // status, and one function pointer per MPI function the lower half is asked for. Handles are real
-// handles widened to u64, MPI_Aint, MPI_Offset, MPI_Count i64, callbacks are void*. A null status
+// handles (handles.gen.h), MPI_Aint, MPI_Offset, MPI_Count i64, callbacks are void*. A null status
 // pointer means the caller ignores it. Every function returns a canonical error class.
 #pragma once
 
 #include "base/types.h"
+#include "halves/handles.gen.h"
 
 namespace fermata {
 
@@ -372,473 +373,798 @@ inline constexpr u64 kWeightsEmpty = 11;
 }  // namespace abi
 
 struct MpiCalls {
-  int (*Abort)(u64 comm, int errorcode);
-  int (*Accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm);
-  int (*Allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm);
-  int (*Alloc_mem)(i64 size, u64 info, void* baseptr);
-  int (*Allreduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm);
-  int (*Allreduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm);
-  int (*Alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm);
-  int (*Alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm);
-  int (*Alltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm);
-  int (*Alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm);
-  int (*Barrier)(u64 comm);
-  int (*Bcast)(void* buffer, int count, u64 datatype, int root, u64 comm);
-  int (*Bcast_c)(void* buffer, i64 count, u64 datatype, int root, u64 comm);
-  int (*Bsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Bsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Bsend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Bsend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Abort)(RealComm comm, int errorcode);
+  int (*Accumulate)(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                    int target_rank, i64 target_disp, int target_count,
+                    RealDatatype target_datatype, RealOp op, RealWin win);
+  int (*Accumulate_c)(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                      int target_rank, i64 target_disp, i64 target_count,
+                      RealDatatype target_datatype, RealOp op, RealWin win);
+  int (*Allgather)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                   int recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Allgather_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                     i64 recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Allgatherv)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                    const int* recvcounts, const int* displs, RealDatatype recvtype, RealComm comm);
+  int (*Allgatherv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                      const i64* recvcounts, const i64* displs, RealDatatype recvtype,
+                      RealComm comm);
+  int (*Alloc_mem)(i64 size, RealInfo info, void* baseptr);
+  int (*Allreduce)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                   RealComm comm);
+  int (*Allreduce_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype,
+                     RealOp op, RealComm comm);
+  int (*Alltoall)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                  int recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Alltoall_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                    i64 recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                   RealDatatype sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                   RealDatatype recvtype, RealComm comm);
+  int (*Alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                     RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                     const i64* rdispls, RealDatatype recvtype, RealComm comm);
+  int (*Alltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                   const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                   const int* rdispls, const RealDatatype* recvtypes, RealComm comm);
+  int (*Alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                     const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                     const i64* rdispls, const RealDatatype* recvtypes, RealComm comm);
+  int (*Barrier)(RealComm comm);
+  int (*Bcast)(void* buffer, int count, RealDatatype datatype, int root, RealComm comm);
+  int (*Bcast_c)(void* buffer, i64 count, RealDatatype datatype, int root, RealComm comm);
+  int (*Bsend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm);
+  int (*Bsend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm);
+  int (*Bsend_init)(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                    RealComm comm, RealRequest* request);
+  int (*Bsend_init_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                      RealComm comm, RealRequest* request);
   int (*Buffer_attach)(void* buffer, int size);
   int (*Buffer_attach_c)(void* buffer, i64 size);
   int (*Buffer_detach)(void* buffer_addr, int* size);
   int (*Buffer_detach_c)(void* buffer_addr, i64* size);
-  int (*Cancel)(u64* request);
-  int (*Cart_coords)(u64 comm, int rank, int maxdims, int* coords);
-  int (*Cart_create)(u64 comm_old, int ndims, const int* dims, const int* periods, int reorder, u64* comm_cart);
-  int (*Cart_get)(u64 comm, int maxdims, int* dims, int* periods, int* coords);
-  int (*Cart_map)(u64 comm, int ndims, const int* dims, const int* periods, int* newrank);
-  int (*Cart_rank)(u64 comm, const int* coords, int* rank);
-  int (*Cart_shift)(u64 comm, int direction, int disp, int* rank_source, int* rank_dest);
-  int (*Cart_sub)(u64 comm, const int* remain_dims, u64* newcomm);
-  int (*Cartdim_get)(u64 comm, int* ndims);
+  int (*Cancel)(RealRequest* request);
+  int (*Cart_coords)(RealComm comm, int rank, int maxdims, int* coords);
+  int (*Cart_create)(RealComm comm_old, int ndims, const int* dims, const int* periods, int reorder,
+                     RealComm* comm_cart);
+  int (*Cart_get)(RealComm comm, int maxdims, int* dims, int* periods, int* coords);
+  int (*Cart_map)(RealComm comm, int ndims, const int* dims, const int* periods, int* newrank);
+  int (*Cart_rank)(RealComm comm, const int* coords, int* rank);
+  int (*Cart_shift)(RealComm comm, int direction, int disp, int* rank_source, int* rank_dest);
+  int (*Cart_sub)(RealComm comm, const int* remain_dims, RealComm* newcomm);
+  int (*Cartdim_get)(RealComm comm, int* ndims);
   int (*Close_port)(const char* port_name);
-  int (*Comm_accept)(const char* port_name, u64 info, int root, u64 comm, u64* newcomm);
-  int (*Comm_compare)(u64 comm1, u64 comm2, int* result);
-  int (*Comm_connect)(const char* port_name, u64 info, int root, u64 comm, u64* newcomm);
-  int (*Comm_create)(u64 comm, u64 group, u64* newcomm);
-  int (*Comm_create_group)(u64 comm, u64 group, int tag, u64* newcomm);
-  int (*Comm_delete_attr)(u64 comm, int comm_keyval);
-  int (*Comm_disconnect)(u64* comm);
-  int (*Comm_dup)(u64 comm, u64* newcomm);
-  int (*Comm_dup_with_info)(u64 comm, u64 info, u64* newcomm);
-  int (*Comm_free)(u64* comm);
-  int (*Comm_get_attr)(u64 comm, int comm_keyval, void* attribute_val, int* flag);
-  int (*Comm_get_info)(u64 comm, u64* info_used);
-  int (*Comm_get_name)(u64 comm, char* comm_name, int* resultlen);
-  int (*Comm_get_parent)(u64* parent);
-  int (*Comm_group)(u64 comm, u64* group);
-  int (*Comm_idup)(u64 comm, u64* newcomm, u64* request);
-  int (*Comm_idup_with_info)(u64 comm, u64 info, u64* newcomm, u64* request);
-  int (*Comm_join)(int fd, u64* intercomm);
-  int (*Comm_rank)(u64 comm, int* rank);
-  int (*Comm_remote_group)(u64 comm, u64* group);
-  int (*Comm_remote_size)(u64 comm, int* size);
-  int (*Comm_set_attr)(u64 comm, int comm_keyval, void* attribute_val);
-  int (*Comm_set_errhandler)(u64 comm, u64 errhandler);
-  int (*Comm_set_info)(u64 comm, u64 info);
-  int (*Comm_set_name)(u64 comm, const char* comm_name);
-  int (*Comm_size)(u64 comm, int* size);
-  int (*Comm_spawn)(const char* command, char** argv, int maxprocs, u64 info, int root, u64 comm, u64* intercomm, int* array_of_errcodes);
-  int (*Comm_spawn_multiple)(int count, char** array_of_commands, char*** array_of_argv, const int* array_of_maxprocs, const u64* array_of_info, int root, u64 comm, u64* intercomm, int* array_of_errcodes);
-  int (*Comm_split)(u64 comm, int color, int key, u64* newcomm);
-  int (*Comm_split_type)(u64 comm, int split_type, int key, u64 info, u64* newcomm);
-  int (*Comm_test_inter)(u64 comm, int* flag);
-  int (*Compare_and_swap)(const void* origin_addr, const void* compare_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 win);
+  int (*Comm_accept)(const char* port_name, RealInfo info, int root, RealComm comm,
+                     RealComm* newcomm);
+  int (*Comm_compare)(RealComm comm1, RealComm comm2, int* result);
+  int (*Comm_connect)(const char* port_name, RealInfo info, int root, RealComm comm,
+                      RealComm* newcomm);
+  int (*Comm_create)(RealComm comm, RealGroup group, RealComm* newcomm);
+  int (*Comm_create_group)(RealComm comm, RealGroup group, int tag, RealComm* newcomm);
+  int (*Comm_delete_attr)(RealComm comm, int comm_keyval);
+  int (*Comm_disconnect)(RealComm* comm);
+  int (*Comm_dup)(RealComm comm, RealComm* newcomm);
+  int (*Comm_dup_with_info)(RealComm comm, RealInfo info, RealComm* newcomm);
+  int (*Comm_free)(RealComm* comm);
+  int (*Comm_get_attr)(RealComm comm, int comm_keyval, void* attribute_val, int* flag);
+  int (*Comm_get_info)(RealComm comm, RealInfo* info_used);
+  int (*Comm_get_name)(RealComm comm, char* comm_name, int* resultlen);
+  int (*Comm_get_parent)(RealComm* parent);
+  int (*Comm_group)(RealComm comm, RealGroup* group);
+  int (*Comm_idup)(RealComm comm, RealComm* newcomm, RealRequest* request);
+  int (*Comm_idup_with_info)(RealComm comm, RealInfo info, RealComm* newcomm, RealRequest* request);
+  int (*Comm_join)(int fd, RealComm* intercomm);
+  int (*Comm_rank)(RealComm comm, int* rank);
+  int (*Comm_remote_group)(RealComm comm, RealGroup* group);
+  int (*Comm_remote_size)(RealComm comm, int* size);
+  int (*Comm_set_attr)(RealComm comm, int comm_keyval, void* attribute_val);
+  int (*Comm_set_errhandler)(RealComm comm, RealErrhandler errhandler);
+  int (*Comm_set_info)(RealComm comm, RealInfo info);
+  int (*Comm_set_name)(RealComm comm, const char* comm_name);
+  int (*Comm_size)(RealComm comm, int* size);
+  int (*Comm_spawn)(const char* command, char** argv, int maxprocs, RealInfo info, int root,
+                    RealComm comm, RealComm* intercomm, int* array_of_errcodes);
+  int (*Comm_spawn_multiple)(int count, char** array_of_commands, char*** array_of_argv,
+                             const int* array_of_maxprocs, const RealInfo* array_of_info, int root,
+                             RealComm comm, RealComm* intercomm, int* array_of_errcodes);
+  int (*Comm_split)(RealComm comm, int color, int key, RealComm* newcomm);
+  int (*Comm_split_type)(RealComm comm, int split_type, int key, RealInfo info, RealComm* newcomm);
+  int (*Comm_test_inter)(RealComm comm, int* flag);
+  int (*Compare_and_swap)(const void* origin_addr, const void* compare_addr, void* result_addr,
+                          RealDatatype datatype, int target_rank, i64 target_disp, RealWin win);
   int (*Dims_create)(int nnodes, int ndims, int* dims);
-  int (*Dist_graph_create)(u64 comm_old, int n, const int* sources, const int* degrees, const int* destinations, const int* weights, u64 info, int reorder, u64* comm_dist_graph);
-  int (*Dist_graph_create_adjacent)(u64 comm_old, int indegree, const int* sources, const int* sourceweights, int outdegree, const int* destinations, const int* destweights, u64 info, int reorder, u64* comm_dist_graph);
-  int (*Dist_graph_neighbors)(u64 comm, int maxindegree, int* sources, int* sourceweights, int maxoutdegree, int* destinations, int* destweights);
-  int (*Dist_graph_neighbors_count)(u64 comm, int* indegree, int* outdegree, int* weighted);
-  int (*Errhandler_free)(u64* errhandler);
+  int (*Dist_graph_create)(RealComm comm_old, int n, const int* sources, const int* degrees,
+                           const int* destinations, const int* weights, RealInfo info, int reorder,
+                           RealComm* comm_dist_graph);
+  int (*Dist_graph_create_adjacent)(RealComm comm_old, int indegree, const int* sources,
+                                    const int* sourceweights, int outdegree,
+                                    const int* destinations, const int* destweights, RealInfo info,
+                                    int reorder, RealComm* comm_dist_graph);
+  int (*Dist_graph_neighbors)(RealComm comm, int maxindegree, int* sources, int* sourceweights,
+                              int maxoutdegree, int* destinations, int* destweights);
+  int (*Dist_graph_neighbors_count)(RealComm comm, int* indegree, int* outdegree, int* weighted);
+  int (*Errhandler_free)(RealErrhandler* errhandler);
   int (*Error_class)(int errorcode, int* errorclass);
   int (*Error_string)(int errorcode, char* text, int* resultlen);
-  int (*Exscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm);
-  int (*Exscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm);
-  int (*Fetch_and_op)(const void* origin_addr, void* result_addr, u64 datatype, int target_rank, i64 target_disp, u64 op, u64 win);
-  int (*File_close)(u64* fh);
-  int (*File_delete)(const char* filename, u64 info);
-  int (*File_get_amode)(u64 fh, int* amode);
-  int (*File_get_atomicity)(u64 fh, int* flag);
-  int (*File_get_byte_offset)(u64 fh, i64 offset, i64* disp);
-  int (*File_get_group)(u64 fh, u64* group);
-  int (*File_get_info)(u64 fh, u64* info_used);
-  int (*File_get_position)(u64 fh, i64* offset);
-  int (*File_get_position_shared)(u64 fh, i64* offset);
-  int (*File_get_size)(u64 fh, i64* size);
-  int (*File_get_type_extent)(u64 fh, u64 datatype, i64* extent);
-  int (*File_get_type_extent_c)(u64 fh, u64 datatype, i64* extent);
-  int (*File_get_view)(u64 fh, i64* disp, u64* etype, u64* filetype, char* datarep);
-  int (*File_iread)(u64 fh, void* buf, int count, u64 datatype, u64* request);
-  int (*File_iread_c)(u64 fh, void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iread_all)(u64 fh, void* buf, int count, u64 datatype, u64* request);
-  int (*File_iread_all_c)(u64 fh, void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iread_at)(u64 fh, i64 offset, void* buf, int count, u64 datatype, u64* request);
-  int (*File_iread_at_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iread_at_all)(u64 fh, i64 offset, void* buf, int count, u64 datatype, u64* request);
-  int (*File_iread_at_all_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iread_shared)(u64 fh, void* buf, int count, u64 datatype, u64* request);
-  int (*File_iread_shared_c)(u64 fh, void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iwrite)(u64 fh, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_c)(u64 fh, const void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iwrite_all)(u64 fh, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_all_c)(u64 fh, const void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iwrite_at)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_at_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iwrite_at_all)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_at_all_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_iwrite_shared)(u64 fh, const void* buf, int count, u64 datatype, u64* request);
-  int (*File_iwrite_shared_c)(u64 fh, const void* buf, i64 count, u64 datatype, u64* request);
-  int (*File_open)(u64 comm, const char* filename, int amode, u64 info, u64* fh);
-  int (*File_preallocate)(u64 fh, i64 size);
-  int (*File_read)(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_c)(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_read_all)(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_all_c)(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_read_all_begin)(u64 fh, void* buf, int count, u64 datatype);
-  int (*File_read_all_begin_c)(u64 fh, void* buf, i64 count, u64 datatype);
-  int (*File_read_all_end)(u64 fh, void* buf, CanonStatus* status);
-  int (*File_read_at)(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_all)(u64 fh, i64 offset, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_all_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_read_at_all_begin)(u64 fh, i64 offset, void* buf, int count, u64 datatype);
-  int (*File_read_at_all_begin_c)(u64 fh, i64 offset, void* buf, i64 count, u64 datatype);
-  int (*File_read_at_all_end)(u64 fh, void* buf, CanonStatus* status);
-  int (*File_read_ordered)(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_ordered_c)(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_read_ordered_begin)(u64 fh, void* buf, int count, u64 datatype);
-  int (*File_read_ordered_begin_c)(u64 fh, void* buf, i64 count, u64 datatype);
-  int (*File_read_ordered_end)(u64 fh, void* buf, CanonStatus* status);
-  int (*File_read_shared)(u64 fh, void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_read_shared_c)(u64 fh, void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_seek)(u64 fh, i64 offset, int whence);
-  int (*File_seek_shared)(u64 fh, i64 offset, int whence);
-  int (*File_set_atomicity)(u64 fh, int flag);
-  int (*File_set_errhandler)(u64 file, u64 errhandler);
-  int (*File_set_info)(u64 fh, u64 info);
-  int (*File_set_size)(u64 fh, i64 size);
-  int (*File_set_view)(u64 fh, i64 disp, u64 etype, u64 filetype, const char* datarep, u64 info);
-  int (*File_sync)(u64 fh);
-  int (*File_write)(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_c)(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_write_all)(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_all_c)(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_write_all_begin)(u64 fh, const void* buf, int count, u64 datatype);
-  int (*File_write_all_begin_c)(u64 fh, const void* buf, i64 count, u64 datatype);
-  int (*File_write_all_end)(u64 fh, const void* buf, CanonStatus* status);
-  int (*File_write_at)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_all)(u64 fh, i64 offset, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_all_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_write_at_all_begin)(u64 fh, i64 offset, const void* buf, int count, u64 datatype);
-  int (*File_write_at_all_begin_c)(u64 fh, i64 offset, const void* buf, i64 count, u64 datatype);
-  int (*File_write_at_all_end)(u64 fh, const void* buf, CanonStatus* status);
-  int (*File_write_ordered)(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_ordered_c)(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status);
-  int (*File_write_ordered_begin)(u64 fh, const void* buf, int count, u64 datatype);
-  int (*File_write_ordered_begin_c)(u64 fh, const void* buf, i64 count, u64 datatype);
-  int (*File_write_ordered_end)(u64 fh, const void* buf, CanonStatus* status);
-  int (*File_write_shared)(u64 fh, const void* buf, int count, u64 datatype, CanonStatus* status);
-  int (*File_write_shared_c)(u64 fh, const void* buf, i64 count, u64 datatype, CanonStatus* status);
+  int (*Exscan)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                RealComm comm);
+  int (*Exscan_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                  RealComm comm);
+  int (*Fetch_and_op)(const void* origin_addr, void* result_addr, RealDatatype datatype,
+                      int target_rank, i64 target_disp, RealOp op, RealWin win);
+  int (*File_close)(RealFile* fh);
+  int (*File_delete)(const char* filename, RealInfo info);
+  int (*File_get_amode)(RealFile fh, int* amode);
+  int (*File_get_atomicity)(RealFile fh, int* flag);
+  int (*File_get_byte_offset)(RealFile fh, i64 offset, i64* disp);
+  int (*File_get_group)(RealFile fh, RealGroup* group);
+  int (*File_get_info)(RealFile fh, RealInfo* info_used);
+  int (*File_get_position)(RealFile fh, i64* offset);
+  int (*File_get_position_shared)(RealFile fh, i64* offset);
+  int (*File_get_size)(RealFile fh, i64* size);
+  int (*File_get_type_extent)(RealFile fh, RealDatatype datatype, i64* extent);
+  int (*File_get_type_extent_c)(RealFile fh, RealDatatype datatype, i64* extent);
+  int (*File_get_view)(RealFile fh, i64* disp, RealDatatype* etype, RealDatatype* filetype,
+                       char* datarep);
+  int (*File_iread)(RealFile fh, void* buf, int count, RealDatatype datatype, RealRequest* request);
+  int (*File_iread_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                      RealRequest* request);
+  int (*File_iread_all)(RealFile fh, void* buf, int count, RealDatatype datatype,
+                        RealRequest* request);
+  int (*File_iread_all_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                          RealRequest* request);
+  int (*File_iread_at)(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                       RealRequest* request);
+  int (*File_iread_at_c)(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                         RealRequest* request);
+  int (*File_iread_at_all)(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                           RealRequest* request);
+  int (*File_iread_at_all_c)(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                             RealRequest* request);
+  int (*File_iread_shared)(RealFile fh, void* buf, int count, RealDatatype datatype,
+                           RealRequest* request);
+  int (*File_iread_shared_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                             RealRequest* request);
+  int (*File_iwrite)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                     RealRequest* request);
+  int (*File_iwrite_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                       RealRequest* request);
+  int (*File_iwrite_all)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                         RealRequest* request);
+  int (*File_iwrite_all_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                           RealRequest* request);
+  int (*File_iwrite_at)(RealFile fh, i64 offset, const void* buf, int count, RealDatatype datatype,
+                        RealRequest* request);
+  int (*File_iwrite_at_c)(RealFile fh, i64 offset, const void* buf, i64 count,
+                          RealDatatype datatype, RealRequest* request);
+  int (*File_iwrite_at_all)(RealFile fh, i64 offset, const void* buf, int count,
+                            RealDatatype datatype, RealRequest* request);
+  int (*File_iwrite_at_all_c)(RealFile fh, i64 offset, const void* buf, i64 count,
+                              RealDatatype datatype, RealRequest* request);
+  int (*File_iwrite_shared)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                            RealRequest* request);
+  int (*File_iwrite_shared_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                              RealRequest* request);
+  int (*File_open)(RealComm comm, const char* filename, int amode, RealInfo info, RealFile* fh);
+  int (*File_preallocate)(RealFile fh, i64 size);
+  int (*File_read)(RealFile fh, void* buf, int count, RealDatatype datatype, CanonStatus* status);
+  int (*File_read_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype, CanonStatus* status);
+  int (*File_read_all)(RealFile fh, void* buf, int count, RealDatatype datatype,
+                       CanonStatus* status);
+  int (*File_read_all_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                         CanonStatus* status);
+  int (*File_read_all_begin)(RealFile fh, void* buf, int count, RealDatatype datatype);
+  int (*File_read_all_begin_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype);
+  int (*File_read_all_end)(RealFile fh, void* buf, CanonStatus* status);
+  int (*File_read_at)(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                      CanonStatus* status);
+  int (*File_read_at_c)(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                        CanonStatus* status);
+  int (*File_read_at_all)(RealFile fh, i64 offset, void* buf, int count, RealDatatype datatype,
+                          CanonStatus* status);
+  int (*File_read_at_all_c)(RealFile fh, i64 offset, void* buf, i64 count, RealDatatype datatype,
+                            CanonStatus* status);
+  int (*File_read_at_all_begin)(RealFile fh, i64 offset, void* buf, int count,
+                                RealDatatype datatype);
+  int (*File_read_at_all_begin_c)(RealFile fh, i64 offset, void* buf, i64 count,
+                                  RealDatatype datatype);
+  int (*File_read_at_all_end)(RealFile fh, void* buf, CanonStatus* status);
+  int (*File_read_ordered)(RealFile fh, void* buf, int count, RealDatatype datatype,
+                           CanonStatus* status);
+  int (*File_read_ordered_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                             CanonStatus* status);
+  int (*File_read_ordered_begin)(RealFile fh, void* buf, int count, RealDatatype datatype);
+  int (*File_read_ordered_begin_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype);
+  int (*File_read_ordered_end)(RealFile fh, void* buf, CanonStatus* status);
+  int (*File_read_shared)(RealFile fh, void* buf, int count, RealDatatype datatype,
+                          CanonStatus* status);
+  int (*File_read_shared_c)(RealFile fh, void* buf, i64 count, RealDatatype datatype,
+                            CanonStatus* status);
+  int (*File_seek)(RealFile fh, i64 offset, int whence);
+  int (*File_seek_shared)(RealFile fh, i64 offset, int whence);
+  int (*File_set_atomicity)(RealFile fh, int flag);
+  int (*File_set_errhandler)(RealFile file, RealErrhandler errhandler);
+  int (*File_set_info)(RealFile fh, RealInfo info);
+  int (*File_set_size)(RealFile fh, i64 size);
+  int (*File_set_view)(RealFile fh, i64 disp, RealDatatype etype, RealDatatype filetype,
+                       const char* datarep, RealInfo info);
+  int (*File_sync)(RealFile fh);
+  int (*File_write)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                    CanonStatus* status);
+  int (*File_write_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                      CanonStatus* status);
+  int (*File_write_all)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                        CanonStatus* status);
+  int (*File_write_all_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                          CanonStatus* status);
+  int (*File_write_all_begin)(RealFile fh, const void* buf, int count, RealDatatype datatype);
+  int (*File_write_all_begin_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype);
+  int (*File_write_all_end)(RealFile fh, const void* buf, CanonStatus* status);
+  int (*File_write_at)(RealFile fh, i64 offset, const void* buf, int count, RealDatatype datatype,
+                       CanonStatus* status);
+  int (*File_write_at_c)(RealFile fh, i64 offset, const void* buf, i64 count, RealDatatype datatype,
+                         CanonStatus* status);
+  int (*File_write_at_all)(RealFile fh, i64 offset, const void* buf, int count,
+                           RealDatatype datatype, CanonStatus* status);
+  int (*File_write_at_all_c)(RealFile fh, i64 offset, const void* buf, i64 count,
+                             RealDatatype datatype, CanonStatus* status);
+  int (*File_write_at_all_begin)(RealFile fh, i64 offset, const void* buf, int count,
+                                 RealDatatype datatype);
+  int (*File_write_at_all_begin_c)(RealFile fh, i64 offset, const void* buf, i64 count,
+                                   RealDatatype datatype);
+  int (*File_write_at_all_end)(RealFile fh, const void* buf, CanonStatus* status);
+  int (*File_write_ordered)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                            CanonStatus* status);
+  int (*File_write_ordered_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                              CanonStatus* status);
+  int (*File_write_ordered_begin)(RealFile fh, const void* buf, int count, RealDatatype datatype);
+  int (*File_write_ordered_begin_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype);
+  int (*File_write_ordered_end)(RealFile fh, const void* buf, CanonStatus* status);
+  int (*File_write_shared)(RealFile fh, const void* buf, int count, RealDatatype datatype,
+                           CanonStatus* status);
+  int (*File_write_shared_c)(RealFile fh, const void* buf, i64 count, RealDatatype datatype,
+                             CanonStatus* status);
   int (*Finalize)();
   int (*Finalized)(int* flag);
   int (*Free_mem)(void* base);
-  int (*Gather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
-  int (*Gather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
-  int (*Gatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm);
-  int (*Gatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm);
-  int (*Get)(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win);
-  int (*Get_c)(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win);
-  int (*Get_accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win);
-  int (*Get_accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win);
+  int (*Gather)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                int recvcount, RealDatatype recvtype, int root, RealComm comm);
+  int (*Gather_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                  i64 recvcount, RealDatatype recvtype, int root, RealComm comm);
+  int (*Gatherv)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                 const int* recvcounts, const int* displs, RealDatatype recvtype, int root,
+                 RealComm comm);
+  int (*Gatherv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                   const i64* recvcounts, const i64* displs, RealDatatype recvtype, int root,
+                   RealComm comm);
+  int (*Get)(void* origin_addr, int origin_count, RealDatatype origin_datatype, int target_rank,
+             i64 target_disp, int target_count, RealDatatype target_datatype, RealWin win);
+  int (*Get_c)(void* origin_addr, i64 origin_count, RealDatatype origin_datatype, int target_rank,
+               i64 target_disp, i64 target_count, RealDatatype target_datatype, RealWin win);
+  int (*Get_accumulate)(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                        void* result_addr, int result_count, RealDatatype result_datatype,
+                        int target_rank, i64 target_disp, int target_count,
+                        RealDatatype target_datatype, RealOp op, RealWin win);
+  int (*Get_accumulate_c)(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                          void* result_addr, i64 result_count, RealDatatype result_datatype,
+                          int target_rank, i64 target_disp, i64 target_count,
+                          RealDatatype target_datatype, RealOp op, RealWin win);
   int (*Get_address)(const void* location, i64* address);
-  int (*Get_count)(const CanonStatus* status, u64 datatype, int* count);
-  int (*Get_count_c)(const CanonStatus* status, u64 datatype, i64* count);
-  int (*Get_elements)(const CanonStatus* status, u64 datatype, int* count);
-  int (*Get_elements_c)(const CanonStatus* status, u64 datatype, i64* count);
-  int (*Get_elements_x)(const CanonStatus* status, u64 datatype, i64* count);
+  int (*Get_count)(const CanonStatus* status, RealDatatype datatype, int* count);
+  int (*Get_count_c)(const CanonStatus* status, RealDatatype datatype, i64* count);
+  int (*Get_elements)(const CanonStatus* status, RealDatatype datatype, int* count);
+  int (*Get_elements_c)(const CanonStatus* status, RealDatatype datatype, i64* count);
+  int (*Get_elements_x)(const CanonStatus* status, RealDatatype datatype, i64* count);
   int (*Get_library_version)(char* version, int* resultlen);
   int (*Get_processor_name)(char* name, int* resultlen);
   int (*Get_version)(int* version, int* subversion);
-  int (*Graph_create)(u64 comm_old, int nnodes, const int* index, const int* edges, int reorder, u64* comm_graph);
-  int (*Graph_get)(u64 comm, int maxindex, int maxedges, int* index, int* edges);
-  int (*Graph_map)(u64 comm, int nnodes, const int* index, const int* edges, int* newrank);
-  int (*Graph_neighbors)(u64 comm, int rank, int maxneighbors, int* neighbors);
-  int (*Graph_neighbors_count)(u64 comm, int rank, int* nneighbors);
-  int (*Graphdims_get)(u64 comm, int* nnodes, int* nedges);
-  int (*Group_compare)(u64 group1, u64 group2, int* result);
-  int (*Group_difference)(u64 group1, u64 group2, u64* newgroup);
-  int (*Group_excl)(u64 group, int n, const int* ranks, u64* newgroup);
-  int (*Group_free)(u64* group);
-  int (*Group_incl)(u64 group, int n, const int* ranks, u64* newgroup);
-  int (*Group_intersection)(u64 group1, u64 group2, u64* newgroup);
-  int (*Group_range_excl)(u64 group, int n, int (*ranges)[3], u64* newgroup);
-  int (*Group_range_incl)(u64 group, int n, int (*ranges)[3], u64* newgroup);
-  int (*Group_rank)(u64 group, int* rank);
-  int (*Group_size)(u64 group, int* size);
-  int (*Group_translate_ranks)(u64 group1, int n, const int* ranks1, u64 group2, int* ranks2);
-  int (*Group_union)(u64 group1, u64 group2, u64* newgroup);
-  int (*Iallgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Iallgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Iallgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Iallgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Iallreduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iallreduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ialltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ialltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const int* rdispls, const u64* recvtypes, u64 comm, u64* request);
-  int (*Ialltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
-  int (*Ibarrier)(u64 comm, u64* request);
-  int (*Ibcast)(void* buffer, int count, u64 datatype, int root, u64 comm, u64* request);
-  int (*Ibcast_c)(void* buffer, i64 count, u64 datatype, int root, u64 comm, u64* request);
-  int (*Ibsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Ibsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Iexscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iexscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Igather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Igather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Igatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Igatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Improbe)(int source, int tag, u64 comm, int* flag, u64* message, CanonStatus* status);
-  int (*Imrecv)(void* buf, int count, u64 datatype, u64* message, u64* request);
-  int (*Imrecv_c)(void* buf, i64 count, u64 datatype, u64* message, u64* request);
-  int (*Ineighbor_allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm, u64* request);
-  int (*Ineighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
-  int (*Ineighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm, u64* request);
-  int (*Info_create)(u64* info);
-  int (*Info_delete)(u64 info, const char* key);
-  int (*Info_dup)(u64 info, u64* newinfo);
-  int (*Info_free)(u64* info);
-  int (*Info_get)(u64 info, const char* key, int valuelen, char* value, int* flag);
-  int (*Info_get_nkeys)(u64 info, int* nkeys);
-  int (*Info_get_nthkey)(u64 info, int n, char* key);
-  int (*Info_get_string)(u64 info, const char* key, int* buflen, char* value, int* flag);
-  int (*Info_get_valuelen)(u64 info, const char* key, int* valuelen, int* flag);
-  int (*Info_set)(u64 info, const char* key, const char* value);
+  int (*Graph_create)(RealComm comm_old, int nnodes, const int* index, const int* edges,
+                      int reorder, RealComm* comm_graph);
+  int (*Graph_get)(RealComm comm, int maxindex, int maxedges, int* index, int* edges);
+  int (*Graph_map)(RealComm comm, int nnodes, const int* index, const int* edges, int* newrank);
+  int (*Graph_neighbors)(RealComm comm, int rank, int maxneighbors, int* neighbors);
+  int (*Graph_neighbors_count)(RealComm comm, int rank, int* nneighbors);
+  int (*Graphdims_get)(RealComm comm, int* nnodes, int* nedges);
+  int (*Group_compare)(RealGroup group1, RealGroup group2, int* result);
+  int (*Group_difference)(RealGroup group1, RealGroup group2, RealGroup* newgroup);
+  int (*Group_excl)(RealGroup group, int n, const int* ranks, RealGroup* newgroup);
+  int (*Group_free)(RealGroup* group);
+  int (*Group_incl)(RealGroup group, int n, const int* ranks, RealGroup* newgroup);
+  int (*Group_intersection)(RealGroup group1, RealGroup group2, RealGroup* newgroup);
+  int (*Group_range_excl)(RealGroup group, int n, int (*ranges)[3], RealGroup* newgroup);
+  int (*Group_range_incl)(RealGroup group, int n, int (*ranges)[3], RealGroup* newgroup);
+  int (*Group_rank)(RealGroup group, int* rank);
+  int (*Group_size)(RealGroup group, int* size);
+  int (*Group_translate_ranks)(RealGroup group1, int n, const int* ranks1, RealGroup group2,
+                               int* ranks2);
+  int (*Group_union)(RealGroup group1, RealGroup group2, RealGroup* newgroup);
+  int (*Iallgather)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                    int recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Iallgather_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                      i64 recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Iallgatherv)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                     const int* recvcounts, const int* displs, RealDatatype recvtype, RealComm comm,
+                     RealRequest* request);
+  int (*Iallgatherv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                       const i64* recvcounts, const i64* displs, RealDatatype recvtype,
+                       RealComm comm, RealRequest* request);
+  int (*Iallreduce)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                    RealComm comm, RealRequest* request);
+  int (*Iallreduce_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype,
+                      RealOp op, RealComm comm, RealRequest* request);
+  int (*Ialltoall)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                   int recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Ialltoall_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                     i64 recvcount, RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Ialltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                    RealDatatype sendtype, void* recvbuf, const int* recvcounts, const int* rdispls,
+                    RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Ialltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                      RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                      const i64* rdispls, RealDatatype recvtype, RealComm comm,
+                      RealRequest* request);
+  int (*Ialltoallw)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                    const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                    const int* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                    RealRequest* request);
+  int (*Ialltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                      const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                      const i64* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                      RealRequest* request);
+  int (*Ibarrier)(RealComm comm, RealRequest* request);
+  int (*Ibcast)(void* buffer, int count, RealDatatype datatype, int root, RealComm comm,
+                RealRequest* request);
+  int (*Ibcast_c)(void* buffer, i64 count, RealDatatype datatype, int root, RealComm comm,
+                  RealRequest* request);
+  int (*Ibsend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm,
+                RealRequest* request);
+  int (*Ibsend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm, RealRequest* request);
+  int (*Iexscan)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                 RealComm comm, RealRequest* request);
+  int (*Iexscan_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                   RealComm comm, RealRequest* request);
+  int (*Igather)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                 int recvcount, RealDatatype recvtype, int root, RealComm comm,
+                 RealRequest* request);
+  int (*Igather_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                   i64 recvcount, RealDatatype recvtype, int root, RealComm comm,
+                   RealRequest* request);
+  int (*Igatherv)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                  const int* recvcounts, const int* displs, RealDatatype recvtype, int root,
+                  RealComm comm, RealRequest* request);
+  int (*Igatherv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                    const i64* recvcounts, const i64* displs, RealDatatype recvtype, int root,
+                    RealComm comm, RealRequest* request);
+  int (*Improbe)(int source, int tag, RealComm comm, int* flag, RealMessage* message,
+                 CanonStatus* status);
+  int (*Imrecv)(void* buf, int count, RealDatatype datatype, RealMessage* message,
+                RealRequest* request);
+  int (*Imrecv_c)(void* buf, i64 count, RealDatatype datatype, RealMessage* message,
+                  RealRequest* request);
+  int (*Ineighbor_allgather)(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                             void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm,
+                             RealRequest* request);
+  int (*Ineighbor_allgather_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                               void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm,
+                               RealRequest* request);
+  int (*Ineighbor_allgatherv)(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                              void* recvbuf, const int* recvcounts, const int* displs,
+                              RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Ineighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                                void* recvbuf, const i64* recvcounts, const i64* displs,
+                                RealDatatype recvtype, RealComm comm, RealRequest* request);
+  int (*Ineighbor_alltoall)(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                            void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm,
+                            RealRequest* request);
+  int (*Ineighbor_alltoall_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                              void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm,
+                              RealRequest* request);
+  int (*Ineighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                             RealDatatype sendtype, void* recvbuf, const int* recvcounts,
+                             const int* rdispls, RealDatatype recvtype, RealComm comm,
+                             RealRequest* request);
+  int (*Ineighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                               RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                               const i64* rdispls, RealDatatype recvtype, RealComm comm,
+                               RealRequest* request);
+  int (*Ineighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                             const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                             const i64* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                             RealRequest* request);
+  int (*Ineighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                               const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                               const i64* rdispls, const RealDatatype* recvtypes, RealComm comm,
+                               RealRequest* request);
+  int (*Info_create)(RealInfo* info);
+  int (*Info_delete)(RealInfo info, const char* key);
+  int (*Info_dup)(RealInfo info, RealInfo* newinfo);
+  int (*Info_free)(RealInfo* info);
+  int (*Info_get)(RealInfo info, const char* key, int valuelen, char* value, int* flag);
+  int (*Info_get_nkeys)(RealInfo info, int* nkeys);
+  int (*Info_get_nthkey)(RealInfo info, int n, char* key);
+  int (*Info_get_string)(RealInfo info, const char* key, int* buflen, char* value, int* flag);
+  int (*Info_get_valuelen)(RealInfo info, const char* key, int* valuelen, int* flag);
+  int (*Info_set)(RealInfo info, const char* key, const char* value);
   int (*Init)(int* argc, char*** argv);
   int (*Init_thread)(int* argc, char*** argv, int required, int* provided);
   int (*Initialized)(int* flag);
-  int (*Intercomm_create)(u64 local_comm, int local_leader, u64 peer_comm, int remote_leader, int tag, u64* newintercomm);
-  int (*Intercomm_merge)(u64 intercomm, int high, u64* newintracomm);
-  int (*Iprobe)(int source, int tag, u64 comm, int* flag, CanonStatus* status);
-  int (*Irecv)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Irecv_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Ireduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm, u64* request);
-  int (*Ireduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm, u64* request);
-  int (*Ireduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ireduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ireduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Ireduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Irsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Irsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
+  int (*Intercomm_create)(RealComm local_comm, int local_leader, RealComm peer_comm,
+                          int remote_leader, int tag, RealComm* newintercomm);
+  int (*Intercomm_merge)(RealComm intercomm, int high, RealComm* newintracomm);
+  int (*Iprobe)(int source, int tag, RealComm comm, int* flag, CanonStatus* status);
+  int (*Irecv)(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+               RealRequest* request);
+  int (*Irecv_c)(void* buf, i64 count, RealDatatype datatype, int source, int tag, RealComm comm,
+                 RealRequest* request);
+  int (*Ireduce)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                 int root, RealComm comm, RealRequest* request);
+  int (*Ireduce_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                   int root, RealComm comm, RealRequest* request);
+  int (*Ireduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                         RealDatatype datatype, RealOp op, RealComm comm, RealRequest* request);
+  int (*Ireduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                           RealDatatype datatype, RealOp op, RealComm comm, RealRequest* request);
+  int (*Ireduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount,
+                               RealDatatype datatype, RealOp op, RealComm comm,
+                               RealRequest* request);
+  int (*Ireduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                 RealDatatype datatype, RealOp op, RealComm comm,
+                                 RealRequest* request);
+  int (*Irsend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm,
+                RealRequest* request);
+  int (*Irsend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm, RealRequest* request);
   int (*Is_thread_main)(int* flag);
-  int (*Iscan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iscan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm, u64* request);
-  int (*Iscatter)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Iscatter_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Iscatterv)(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Iscatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm, u64* request);
-  int (*Isend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Isend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Isendrecv)(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request);
-  int (*Isendrecv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, u64* request);
-  int (*Isendrecv_replace)(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request);
-  int (*Isendrecv_replace_c)(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, u64* request);
-  int (*Issend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Issend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Lookup_name)(const char* service_name, u64 info, char* port_name);
-  int (*Mprobe)(int source, int tag, u64 comm, u64* message, CanonStatus* status);
-  int (*Mrecv)(void* buf, int count, u64 datatype, u64* message, CanonStatus* status);
-  int (*Mrecv_c)(void* buf, i64 count, u64 datatype, u64* message, CanonStatus* status);
-  int (*Neighbor_allgather)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_allgather_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_allgatherv)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, const int* recvcounts, const int* displs, u64 recvtype, u64 comm);
-  int (*Neighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* displs, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoall)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoall_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls, u64 sendtype, void* recvbuf, const int* recvcounts, const int* rdispls, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, u64 sendtype, void* recvbuf, const i64* recvcounts, const i64* rdispls, u64 recvtype, u64 comm);
-  int (*Neighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const int* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm);
-  int (*Neighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls, const u64* sendtypes, void* recvbuf, const i64* recvcounts, const i64* rdispls, const u64* recvtypes, u64 comm);
-  int (*Op_commutative)(u64 op, int* commute);
-  int (*Op_create)(void* user_fn, int commute, u64* op);
-  int (*Op_create_c)(void* user_fn, int commute, u64* op);
-  int (*Op_free)(u64* op);
-  int (*Open_port)(u64 info, char* port_name);
-  int (*Pack)(const void* inbuf, int incount, u64 datatype, void* outbuf, int outsize, int* position, u64 comm);
-  int (*Pack_c)(const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position, u64 comm);
-  int (*Pack_external)(const char* datarep, const void* inbuf, int incount, u64 datatype, void* outbuf, i64 outsize, i64* position);
-  int (*Pack_external_c)(const char* datarep, const void* inbuf, i64 incount, u64 datatype, void* outbuf, i64 outsize, i64* position);
-  int (*Pack_external_size)(const char* datarep, int incount, u64 datatype, i64* size);
-  int (*Pack_external_size_c)(const char* datarep, i64 incount, u64 datatype, i64* size);
-  int (*Pack_size)(int incount, u64 datatype, u64 comm, int* size);
-  int (*Pack_size_c)(i64 incount, u64 datatype, u64 comm, i64* size);
-  int (*Probe)(int source, int tag, u64 comm, CanonStatus* status);
-  int (*Publish_name)(const char* service_name, u64 info, const char* port_name);
-  int (*Put)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win);
-  int (*Put_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win);
+  int (*Iscan)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+               RealComm comm, RealRequest* request);
+  int (*Iscan_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                 RealComm comm, RealRequest* request);
+  int (*Iscatter)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                  int recvcount, RealDatatype recvtype, int root, RealComm comm,
+                  RealRequest* request);
+  int (*Iscatter_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                    i64 recvcount, RealDatatype recvtype, int root, RealComm comm,
+                    RealRequest* request);
+  int (*Iscatterv)(const void* sendbuf, const int* sendcounts, const int* displs,
+                   RealDatatype sendtype, void* recvbuf, int recvcount, RealDatatype recvtype,
+                   int root, RealComm comm, RealRequest* request);
+  int (*Iscatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                     RealDatatype sendtype, void* recvbuf, i64 recvcount, RealDatatype recvtype,
+                     int root, RealComm comm, RealRequest* request);
+  int (*Isend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm,
+               RealRequest* request);
+  int (*Isend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm, RealRequest* request);
+  int (*Isendrecv)(const void* sendbuf, int sendcount, RealDatatype sendtype, int dest, int sendtag,
+                   void* recvbuf, int recvcount, RealDatatype recvtype, int source, int recvtag,
+                   RealComm comm, RealRequest* request);
+  int (*Isendrecv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, int dest,
+                     int sendtag, void* recvbuf, i64 recvcount, RealDatatype recvtype, int source,
+                     int recvtag, RealComm comm, RealRequest* request);
+  int (*Isendrecv_replace)(void* buf, int count, RealDatatype datatype, int dest, int sendtag,
+                           int source, int recvtag, RealComm comm, RealRequest* request);
+  int (*Isendrecv_replace_c)(void* buf, i64 count, RealDatatype datatype, int dest, int sendtag,
+                             int source, int recvtag, RealComm comm, RealRequest* request);
+  int (*Issend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm,
+                RealRequest* request);
+  int (*Issend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                  RealComm comm, RealRequest* request);
+  int (*Lookup_name)(const char* service_name, RealInfo info, char* port_name);
+  int (*Mprobe)(int source, int tag, RealComm comm, RealMessage* message, CanonStatus* status);
+  int (*Mrecv)(void* buf, int count, RealDatatype datatype, RealMessage* message,
+               CanonStatus* status);
+  int (*Mrecv_c)(void* buf, i64 count, RealDatatype datatype, RealMessage* message,
+                 CanonStatus* status);
+  int (*Neighbor_allgather)(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                            void* recvbuf, int recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_allgather_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                              void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_allgatherv)(const void* sendbuf, int sendcount, RealDatatype sendtype,
+                             void* recvbuf, const int* recvcounts, const int* displs,
+                             RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_allgatherv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                               void* recvbuf, const i64* recvcounts, const i64* displs,
+                               RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_alltoall)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                           int recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_alltoall_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype,
+                             void* recvbuf, i64 recvcount, RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_alltoallv)(const void* sendbuf, const int* sendcounts, const int* sdispls,
+                            RealDatatype sendtype, void* recvbuf, const int* recvcounts,
+                            const int* rdispls, RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_alltoallv_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                              RealDatatype sendtype, void* recvbuf, const i64* recvcounts,
+                              const i64* rdispls, RealDatatype recvtype, RealComm comm);
+  int (*Neighbor_alltoallw)(const void* sendbuf, const int* sendcounts, const i64* sdispls,
+                            const RealDatatype* sendtypes, void* recvbuf, const int* recvcounts,
+                            const i64* rdispls, const RealDatatype* recvtypes, RealComm comm);
+  int (*Neighbor_alltoallw_c)(const void* sendbuf, const i64* sendcounts, const i64* sdispls,
+                              const RealDatatype* sendtypes, void* recvbuf, const i64* recvcounts,
+                              const i64* rdispls, const RealDatatype* recvtypes, RealComm comm);
+  int (*Op_commutative)(RealOp op, int* commute);
+  int (*Op_create)(void* user_fn, int commute, RealOp* op);
+  int (*Op_create_c)(void* user_fn, int commute, RealOp* op);
+  int (*Op_free)(RealOp* op);
+  int (*Open_port)(RealInfo info, char* port_name);
+  int (*Pack)(const void* inbuf, int incount, RealDatatype datatype, void* outbuf, int outsize,
+              int* position, RealComm comm);
+  int (*Pack_c)(const void* inbuf, i64 incount, RealDatatype datatype, void* outbuf, i64 outsize,
+                i64* position, RealComm comm);
+  int (*Pack_external)(const char* datarep, const void* inbuf, int incount, RealDatatype datatype,
+                       void* outbuf, i64 outsize, i64* position);
+  int (*Pack_external_c)(const char* datarep, const void* inbuf, i64 incount, RealDatatype datatype,
+                         void* outbuf, i64 outsize, i64* position);
+  int (*Pack_external_size)(const char* datarep, int incount, RealDatatype datatype, i64* size);
+  int (*Pack_external_size_c)(const char* datarep, i64 incount, RealDatatype datatype, i64* size);
+  int (*Pack_size)(int incount, RealDatatype datatype, RealComm comm, int* size);
+  int (*Pack_size_c)(i64 incount, RealDatatype datatype, RealComm comm, i64* size);
+  int (*Probe)(int source, int tag, RealComm comm, CanonStatus* status);
+  int (*Publish_name)(const char* service_name, RealInfo info, const char* port_name);
+  int (*Put)(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+             int target_rank, i64 target_disp, int target_count, RealDatatype target_datatype,
+             RealWin win);
+  int (*Put_c)(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+               int target_rank, i64 target_disp, i64 target_count, RealDatatype target_datatype,
+               RealWin win);
   int (*Query_thread)(int* provided);
-  int (*Raccumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Raccumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Recv)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status);
-  int (*Recv_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status);
-  int (*Recv_init)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Recv_init_c)(void* buf, i64 count, u64 datatype, int source, int tag, u64 comm, u64* request);
-  int (*Reduce)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, int root, u64 comm);
-  int (*Reduce_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, int root, u64 comm);
-  int (*Reduce_local)(const void* inbuf, void* inoutbuf, int count, u64 datatype, u64 op);
-  int (*Reduce_local_c)(const void* inbuf, void* inoutbuf, i64 count, u64 datatype, u64 op);
-  int (*Reduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts, u64 datatype, u64 op, u64 comm);
-  int (*Reduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts, u64 datatype, u64 op, u64 comm);
-  int (*Reduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount, u64 datatype, u64 op, u64 comm);
-  int (*Reduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount, u64 datatype, u64 op, u64 comm);
-  int (*Request_free)(u64* request);
-  int (*Request_get_status)(u64 request, int* flag, CanonStatus* status);
-  int (*Rget)(void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rget_c)(void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rget_accumulate)(const void* origin_addr, int origin_count, u64 origin_datatype, void* result_addr, int result_count, u64 result_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Rget_accumulate_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, void* result_addr, i64 result_count, u64 result_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 op, u64 win, u64* request);
-  int (*Rput)(const void* origin_addr, int origin_count, u64 origin_datatype, int target_rank, i64 target_disp, int target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rput_c)(const void* origin_addr, i64 origin_count, u64 origin_datatype, int target_rank, i64 target_disp, i64 target_count, u64 target_datatype, u64 win, u64* request);
-  int (*Rsend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Rsend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Rsend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Rsend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Scan)(const void* sendbuf, void* recvbuf, int count, u64 datatype, u64 op, u64 comm);
-  int (*Scan_c)(const void* sendbuf, void* recvbuf, i64 count, u64 datatype, u64 op, u64 comm);
-  int (*Scatter)(const void* sendbuf, int sendcount, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
-  int (*Scatter_c)(const void* sendbuf, i64 sendcount, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
-  int (*Scatterv)(const void* sendbuf, const int* sendcounts, const int* displs, u64 sendtype, void* recvbuf, int recvcount, u64 recvtype, int root, u64 comm);
-  int (*Scatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs, u64 sendtype, void* recvbuf, i64 recvcount, u64 recvtype, int root, u64 comm);
-  int (*Send)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Send_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Send_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Send_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Sendrecv)(const void* sendbuf, int sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, int recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Sendrecv_c)(const void* sendbuf, i64 sendcount, u64 sendtype, int dest, int sendtag, void* recvbuf, i64 recvcount, u64 recvtype, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Sendrecv_replace)(void* buf, int count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Sendrecv_replace_c)(void* buf, i64 count, u64 datatype, int dest, int sendtag, int source, int recvtag, u64 comm, CanonStatus* status);
-  int (*Ssend)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Ssend_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm);
-  int (*Ssend_init)(const void* buf, int count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Ssend_init_c)(const void* buf, i64 count, u64 datatype, int dest, int tag, u64 comm, u64* request);
-  int (*Start)(u64* request);
-  int (*Startall)(int count, u64* array_of_requests);
+  int (*Raccumulate)(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                     int target_rank, i64 target_disp, int target_count,
+                     RealDatatype target_datatype, RealOp op, RealWin win, RealRequest* request);
+  int (*Raccumulate_c)(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                       int target_rank, i64 target_disp, i64 target_count,
+                       RealDatatype target_datatype, RealOp op, RealWin win, RealRequest* request);
+  int (*Recv)(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+              CanonStatus* status);
+  int (*Recv_c)(void* buf, i64 count, RealDatatype datatype, int source, int tag, RealComm comm,
+                CanonStatus* status);
+  int (*Recv_init)(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+                   RealRequest* request);
+  int (*Recv_init_c)(void* buf, i64 count, RealDatatype datatype, int source, int tag,
+                     RealComm comm, RealRequest* request);
+  int (*Reduce)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+                int root, RealComm comm);
+  int (*Reduce_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                  int root, RealComm comm);
+  int (*Reduce_local)(const void* inbuf, void* inoutbuf, int count, RealDatatype datatype,
+                      RealOp op);
+  int (*Reduce_local_c)(const void* inbuf, void* inoutbuf, i64 count, RealDatatype datatype,
+                        RealOp op);
+  int (*Reduce_scatter)(const void* sendbuf, void* recvbuf, const int* recvcounts,
+                        RealDatatype datatype, RealOp op, RealComm comm);
+  int (*Reduce_scatter_c)(const void* sendbuf, void* recvbuf, const i64* recvcounts,
+                          RealDatatype datatype, RealOp op, RealComm comm);
+  int (*Reduce_scatter_block)(const void* sendbuf, void* recvbuf, int recvcount,
+                              RealDatatype datatype, RealOp op, RealComm comm);
+  int (*Reduce_scatter_block_c)(const void* sendbuf, void* recvbuf, i64 recvcount,
+                                RealDatatype datatype, RealOp op, RealComm comm);
+  int (*Request_free)(RealRequest* request);
+  int (*Request_get_status)(RealRequest request, int* flag, CanonStatus* status);
+  int (*Rget)(void* origin_addr, int origin_count, RealDatatype origin_datatype, int target_rank,
+              i64 target_disp, int target_count, RealDatatype target_datatype, RealWin win,
+              RealRequest* request);
+  int (*Rget_c)(void* origin_addr, i64 origin_count, RealDatatype origin_datatype, int target_rank,
+                i64 target_disp, i64 target_count, RealDatatype target_datatype, RealWin win,
+                RealRequest* request);
+  int (*Rget_accumulate)(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+                         void* result_addr, int result_count, RealDatatype result_datatype,
+                         int target_rank, i64 target_disp, int target_count,
+                         RealDatatype target_datatype, RealOp op, RealWin win,
+                         RealRequest* request);
+  int (*Rget_accumulate_c)(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                           void* result_addr, i64 result_count, RealDatatype result_datatype,
+                           int target_rank, i64 target_disp, i64 target_count,
+                           RealDatatype target_datatype, RealOp op, RealWin win,
+                           RealRequest* request);
+  int (*Rput)(const void* origin_addr, int origin_count, RealDatatype origin_datatype,
+              int target_rank, i64 target_disp, int target_count, RealDatatype target_datatype,
+              RealWin win, RealRequest* request);
+  int (*Rput_c)(const void* origin_addr, i64 origin_count, RealDatatype origin_datatype,
+                int target_rank, i64 target_disp, i64 target_count, RealDatatype target_datatype,
+                RealWin win, RealRequest* request);
+  int (*Rsend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm);
+  int (*Rsend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm);
+  int (*Rsend_init)(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                    RealComm comm, RealRequest* request);
+  int (*Rsend_init_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                      RealComm comm, RealRequest* request);
+  int (*Scan)(const void* sendbuf, void* recvbuf, int count, RealDatatype datatype, RealOp op,
+              RealComm comm);
+  int (*Scan_c)(const void* sendbuf, void* recvbuf, i64 count, RealDatatype datatype, RealOp op,
+                RealComm comm);
+  int (*Scatter)(const void* sendbuf, int sendcount, RealDatatype sendtype, void* recvbuf,
+                 int recvcount, RealDatatype recvtype, int root, RealComm comm);
+  int (*Scatter_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, void* recvbuf,
+                   i64 recvcount, RealDatatype recvtype, int root, RealComm comm);
+  int (*Scatterv)(const void* sendbuf, const int* sendcounts, const int* displs,
+                  RealDatatype sendtype, void* recvbuf, int recvcount, RealDatatype recvtype,
+                  int root, RealComm comm);
+  int (*Scatterv_c)(const void* sendbuf, const i64* sendcounts, const i64* displs,
+                    RealDatatype sendtype, void* recvbuf, i64 recvcount, RealDatatype recvtype,
+                    int root, RealComm comm);
+  int (*Send)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm);
+  int (*Send_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                RealComm comm);
+  int (*Send_init)(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                   RealComm comm, RealRequest* request);
+  int (*Send_init_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                     RealComm comm, RealRequest* request);
+  int (*Sendrecv)(const void* sendbuf, int sendcount, RealDatatype sendtype, int dest, int sendtag,
+                  void* recvbuf, int recvcount, RealDatatype recvtype, int source, int recvtag,
+                  RealComm comm, CanonStatus* status);
+  int (*Sendrecv_c)(const void* sendbuf, i64 sendcount, RealDatatype sendtype, int dest,
+                    int sendtag, void* recvbuf, i64 recvcount, RealDatatype recvtype, int source,
+                    int recvtag, RealComm comm, CanonStatus* status);
+  int (*Sendrecv_replace)(void* buf, int count, RealDatatype datatype, int dest, int sendtag,
+                          int source, int recvtag, RealComm comm, CanonStatus* status);
+  int (*Sendrecv_replace_c)(void* buf, i64 count, RealDatatype datatype, int dest, int sendtag,
+                            int source, int recvtag, RealComm comm, CanonStatus* status);
+  int (*Ssend)(const void* buf, int count, RealDatatype datatype, int dest, int tag, RealComm comm);
+  int (*Ssend_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                 RealComm comm);
+  int (*Ssend_init)(const void* buf, int count, RealDatatype datatype, int dest, int tag,
+                    RealComm comm, RealRequest* request);
+  int (*Ssend_init_c)(const void* buf, i64 count, RealDatatype datatype, int dest, int tag,
+                      RealComm comm, RealRequest* request);
+  int (*Start)(RealRequest* request);
+  int (*Startall)(int count, RealRequest* array_of_requests);
   int (*Status_set_cancelled)(CanonStatus* status, int flag);
-  int (*Status_set_elements)(CanonStatus* status, u64 datatype, int count);
-  int (*Status_set_elements_c)(CanonStatus* status, u64 datatype, i64 count);
-  int (*Status_set_elements_x)(CanonStatus* status, u64 datatype, i64 count);
-  int (*Test)(u64* request, int* flag, CanonStatus* status);
+  int (*Status_set_elements)(CanonStatus* status, RealDatatype datatype, int count);
+  int (*Status_set_elements_c)(CanonStatus* status, RealDatatype datatype, i64 count);
+  int (*Status_set_elements_x)(CanonStatus* status, RealDatatype datatype, i64 count);
+  int (*Test)(RealRequest* request, int* flag, CanonStatus* status);
   int (*Test_cancelled)(const CanonStatus* status, int* flag);
-  int (*Testall)(int count, u64* array_of_requests, int* flag, CanonStatus* array_of_statuses);
-  int (*Testany)(int count, u64* array_of_requests, int* index, int* flag, CanonStatus* status);
-  int (*Testsome)(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
-  int (*Topo_test)(u64 comm, int* status);
-  int (*Type_commit)(u64* datatype);
-  int (*Type_contiguous)(int count, u64 oldtype, u64* newtype);
-  int (*Type_contiguous_c)(i64 count, u64 oldtype, u64* newtype);
-  int (*Type_create_darray)(int size, int rank, int ndims, const int* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype);
-  int (*Type_create_darray_c)(int size, int rank, int ndims, const i64* array_of_gsizes, const int* array_of_distribs, const int* array_of_dargs, const int* array_of_psizes, int order, u64 oldtype, u64* newtype);
-  int (*Type_create_f90_complex)(int p, int r, u64* newtype);
-  int (*Type_create_f90_integer)(int r, u64* newtype);
-  int (*Type_create_f90_real)(int p, int r, u64* newtype);
-  int (*Type_create_hindexed)(int count, const int* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hindexed_c)(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hindexed_block)(int count, int blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hindexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_hvector)(int count, int blocklength, i64 stride, u64 oldtype, u64* newtype);
-  int (*Type_create_hvector_c)(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype);
-  int (*Type_create_indexed_block)(int count, int blocklength, const int* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_indexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_create_resized)(u64 oldtype, i64 lb, i64 extent, u64* newtype);
-  int (*Type_create_resized_c)(u64 oldtype, i64 lb, i64 extent, u64* newtype);
-  int (*Type_create_struct)(int count, const int* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype);
-  int (*Type_create_struct_c)(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, const u64* array_of_types, u64* newtype);
-  int (*Type_create_subarray)(int ndims, const int* array_of_sizes, const int* array_of_subsizes, const int* array_of_starts, int order, u64 oldtype, u64* newtype);
-  int (*Type_create_subarray_c)(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes, const i64* array_of_starts, int order, u64 oldtype, u64* newtype);
-  int (*Type_delete_attr)(u64 datatype, int type_keyval);
-  int (*Type_dup)(u64 oldtype, u64* newtype);
-  int (*Type_free)(u64* datatype);
-  int (*Type_get_attr)(u64 datatype, int type_keyval, void* attribute_val, int* flag);
-  int (*Type_get_extent)(u64 datatype, i64* lb, i64* extent);
-  int (*Type_get_extent_c)(u64 datatype, i64* lb, i64* extent);
-  int (*Type_get_extent_x)(u64 datatype, i64* lb, i64* extent);
-  int (*Type_get_name)(u64 datatype, char* type_name, int* resultlen);
-  int (*Type_get_true_extent)(u64 datatype, i64* true_lb, i64* true_extent);
-  int (*Type_get_true_extent_c)(u64 datatype, i64* true_lb, i64* true_extent);
-  int (*Type_get_true_extent_x)(u64 datatype, i64* true_lb, i64* true_extent);
-  int (*Type_indexed)(int count, const int* array_of_blocklengths, const int* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_indexed_c)(i64 count, const i64* array_of_blocklengths, const i64* array_of_displacements, u64 oldtype, u64* newtype);
-  int (*Type_match_size)(int typeclass, int size, u64* datatype);
-  int (*Type_set_attr)(u64 datatype, int type_keyval, void* attribute_val);
-  int (*Type_set_name)(u64 datatype, const char* type_name);
-  int (*Type_size)(u64 datatype, int* size);
-  int (*Type_size_c)(u64 datatype, i64* size);
-  int (*Type_size_x)(u64 datatype, i64* size);
-  int (*Type_vector)(int count, int blocklength, int stride, u64 oldtype, u64* newtype);
-  int (*Type_vector_c)(i64 count, i64 blocklength, i64 stride, u64 oldtype, u64* newtype);
-  int (*Unpack)(const void* inbuf, int insize, int* position, void* outbuf, int outcount, u64 datatype, u64 comm);
-  int (*Unpack_c)(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype, u64 comm);
-  int (*Unpack_external)(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, int outcount, u64 datatype);
-  int (*Unpack_external_c)(const char* datarep, const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount, u64 datatype);
-  int (*Unpublish_name)(const char* service_name, u64 info, const char* port_name);
-  int (*Wait)(u64* request, CanonStatus* status);
-  int (*Waitall)(int count, u64* array_of_requests, CanonStatus* array_of_statuses);
-  int (*Waitany)(int count, u64* array_of_requests, int* index, CanonStatus* status);
-  int (*Waitsome)(int incount, u64* array_of_requests, int* outcount, int* array_of_indices, CanonStatus* array_of_statuses);
-  int (*Win_allocate)(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
-  int (*Win_allocate_c)(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
-  int (*Win_allocate_shared)(i64 size, int disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
-  int (*Win_allocate_shared_c)(i64 size, i64 disp_unit, u64 info, u64 comm, void* baseptr, u64* win);
-  int (*Win_attach)(u64 win, void* base, i64 size);
-  int (*Win_complete)(u64 win);
-  int (*Win_create)(void* base, i64 size, int disp_unit, u64 info, u64 comm, u64* win);
-  int (*Win_create_c)(void* base, i64 size, i64 disp_unit, u64 info, u64 comm, u64* win);
-  int (*Win_create_dynamic)(u64 info, u64 comm, u64* win);
-  int (*Win_delete_attr)(u64 win, int win_keyval);
-  int (*Win_detach)(u64 win, const void* base);
-  int (*Win_fence)(int assertion, u64 win);
-  int (*Win_flush)(int rank, u64 win);
-  int (*Win_flush_all)(u64 win);
-  int (*Win_flush_local)(int rank, u64 win);
-  int (*Win_flush_local_all)(u64 win);
-  int (*Win_free)(u64* win);
-  int (*Win_get_attr)(u64 win, int win_keyval, void* attribute_val, int* flag);
-  int (*Win_get_group)(u64 win, u64* group);
-  int (*Win_get_info)(u64 win, u64* info_used);
-  int (*Win_get_name)(u64 win, char* win_name, int* resultlen);
-  int (*Win_lock)(int lock_type, int rank, int assertion, u64 win);
-  int (*Win_lock_all)(int assertion, u64 win);
-  int (*Win_post)(u64 group, int assertion, u64 win);
-  int (*Win_set_attr)(u64 win, int win_keyval, void* attribute_val);
-  int (*Win_set_errhandler)(u64 win, u64 errhandler);
-  int (*Win_set_info)(u64 win, u64 info);
-  int (*Win_set_name)(u64 win, const char* win_name);
-  int (*Win_shared_query)(u64 win, int rank, i64* size, int* disp_unit, void* baseptr);
-  int (*Win_shared_query_c)(u64 win, int rank, i64* size, i64* disp_unit, void* baseptr);
-  int (*Win_start)(u64 group, int assertion, u64 win);
-  int (*Win_sync)(u64 win);
-  int (*Win_test)(u64 win, int* flag);
-  int (*Win_unlock)(int rank, u64 win);
-  int (*Win_unlock_all)(u64 win);
-  int (*Win_wait)(u64 win);
+  int (*Testall)(int count, RealRequest* array_of_requests, int* flag,
+                 CanonStatus* array_of_statuses);
+  int (*Testany)(int count, RealRequest* array_of_requests, int* index, int* flag,
+                 CanonStatus* status);
+  int (*Testsome)(int incount, RealRequest* array_of_requests, int* outcount, int* array_of_indices,
+                  CanonStatus* array_of_statuses);
+  int (*Topo_test)(RealComm comm, int* status);
+  int (*Type_commit)(RealDatatype* datatype);
+  int (*Type_contiguous)(int count, RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_contiguous_c)(i64 count, RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_create_darray)(int size, int rank, int ndims, const int* array_of_gsizes,
+                            const int* array_of_distribs, const int* array_of_dargs,
+                            const int* array_of_psizes, int order, RealDatatype oldtype,
+                            RealDatatype* newtype);
+  int (*Type_create_darray_c)(int size, int rank, int ndims, const i64* array_of_gsizes,
+                              const int* array_of_distribs, const int* array_of_dargs,
+                              const int* array_of_psizes, int order, RealDatatype oldtype,
+                              RealDatatype* newtype);
+  int (*Type_create_f90_complex)(int p, int r, RealDatatype* newtype);
+  int (*Type_create_f90_integer)(int r, RealDatatype* newtype);
+  int (*Type_create_f90_real)(int p, int r, RealDatatype* newtype);
+  int (*Type_create_hindexed)(int count, const int* array_of_blocklengths,
+                              const i64* array_of_displacements, RealDatatype oldtype,
+                              RealDatatype* newtype);
+  int (*Type_create_hindexed_c)(i64 count, const i64* array_of_blocklengths,
+                                const i64* array_of_displacements, RealDatatype oldtype,
+                                RealDatatype* newtype);
+  int (*Type_create_hindexed_block)(int count, int blocklength, const i64* array_of_displacements,
+                                    RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_create_hindexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements,
+                                      RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_create_hvector)(int count, int blocklength, i64 stride, RealDatatype oldtype,
+                             RealDatatype* newtype);
+  int (*Type_create_hvector_c)(i64 count, i64 blocklength, i64 stride, RealDatatype oldtype,
+                               RealDatatype* newtype);
+  int (*Type_create_indexed_block)(int count, int blocklength, const int* array_of_displacements,
+                                   RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_create_indexed_block_c)(i64 count, i64 blocklength, const i64* array_of_displacements,
+                                     RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_create_resized)(RealDatatype oldtype, i64 lb, i64 extent, RealDatatype* newtype);
+  int (*Type_create_resized_c)(RealDatatype oldtype, i64 lb, i64 extent, RealDatatype* newtype);
+  int (*Type_create_struct)(int count, const int* array_of_blocklengths,
+                            const i64* array_of_displacements, const RealDatatype* array_of_types,
+                            RealDatatype* newtype);
+  int (*Type_create_struct_c)(i64 count, const i64* array_of_blocklengths,
+                              const i64* array_of_displacements, const RealDatatype* array_of_types,
+                              RealDatatype* newtype);
+  int (*Type_create_subarray)(int ndims, const int* array_of_sizes, const int* array_of_subsizes,
+                              const int* array_of_starts, int order, RealDatatype oldtype,
+                              RealDatatype* newtype);
+  int (*Type_create_subarray_c)(int ndims, const i64* array_of_sizes, const i64* array_of_subsizes,
+                                const i64* array_of_starts, int order, RealDatatype oldtype,
+                                RealDatatype* newtype);
+  int (*Type_delete_attr)(RealDatatype datatype, int type_keyval);
+  int (*Type_dup)(RealDatatype oldtype, RealDatatype* newtype);
+  int (*Type_free)(RealDatatype* datatype);
+  int (*Type_get_attr)(RealDatatype datatype, int type_keyval, void* attribute_val, int* flag);
+  int (*Type_get_extent)(RealDatatype datatype, i64* lb, i64* extent);
+  int (*Type_get_extent_c)(RealDatatype datatype, i64* lb, i64* extent);
+  int (*Type_get_extent_x)(RealDatatype datatype, i64* lb, i64* extent);
+  int (*Type_get_name)(RealDatatype datatype, char* type_name, int* resultlen);
+  int (*Type_get_true_extent)(RealDatatype datatype, i64* true_lb, i64* true_extent);
+  int (*Type_get_true_extent_c)(RealDatatype datatype, i64* true_lb, i64* true_extent);
+  int (*Type_get_true_extent_x)(RealDatatype datatype, i64* true_lb, i64* true_extent);
+  int (*Type_indexed)(int count, const int* array_of_blocklengths,
+                      const int* array_of_displacements, RealDatatype oldtype,
+                      RealDatatype* newtype);
+  int (*Type_indexed_c)(i64 count, const i64* array_of_blocklengths,
+                        const i64* array_of_displacements, RealDatatype oldtype,
+                        RealDatatype* newtype);
+  int (*Type_match_size)(int typeclass, int size, RealDatatype* datatype);
+  int (*Type_set_attr)(RealDatatype datatype, int type_keyval, void* attribute_val);
+  int (*Type_set_name)(RealDatatype datatype, const char* type_name);
+  int (*Type_size)(RealDatatype datatype, int* size);
+  int (*Type_size_c)(RealDatatype datatype, i64* size);
+  int (*Type_size_x)(RealDatatype datatype, i64* size);
+  int (*Type_vector)(int count, int blocklength, int stride, RealDatatype oldtype,
+                     RealDatatype* newtype);
+  int (*Type_vector_c)(i64 count, i64 blocklength, i64 stride, RealDatatype oldtype,
+                       RealDatatype* newtype);
+  int (*Unpack)(const void* inbuf, int insize, int* position, void* outbuf, int outcount,
+                RealDatatype datatype, RealComm comm);
+  int (*Unpack_c)(const void* inbuf, i64 insize, i64* position, void* outbuf, i64 outcount,
+                  RealDatatype datatype, RealComm comm);
+  int (*Unpack_external)(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                         void* outbuf, int outcount, RealDatatype datatype);
+  int (*Unpack_external_c)(const char* datarep, const void* inbuf, i64 insize, i64* position,
+                           void* outbuf, i64 outcount, RealDatatype datatype);
+  int (*Unpublish_name)(const char* service_name, RealInfo info, const char* port_name);
+  int (*Wait)(RealRequest* request, CanonStatus* status);
+  int (*Waitall)(int count, RealRequest* array_of_requests, CanonStatus* array_of_statuses);
+  int (*Waitany)(int count, RealRequest* array_of_requests, int* index, CanonStatus* status);
+  int (*Waitsome)(int incount, RealRequest* array_of_requests, int* outcount, int* array_of_indices,
+                  CanonStatus* array_of_statuses);
+  int (*Win_allocate)(i64 size, int disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                      RealWin* win);
+  int (*Win_allocate_c)(i64 size, i64 disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                        RealWin* win);
+  int (*Win_allocate_shared)(i64 size, int disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                             RealWin* win);
+  int (*Win_allocate_shared_c)(i64 size, i64 disp_unit, RealInfo info, RealComm comm, void* baseptr,
+                               RealWin* win);
+  int (*Win_attach)(RealWin win, void* base, i64 size);
+  int (*Win_complete)(RealWin win);
+  int (*Win_create)(void* base, i64 size, int disp_unit, RealInfo info, RealComm comm,
+                    RealWin* win);
+  int (*Win_create_c)(void* base, i64 size, i64 disp_unit, RealInfo info, RealComm comm,
+                      RealWin* win);
+  int (*Win_create_dynamic)(RealInfo info, RealComm comm, RealWin* win);
+  int (*Win_delete_attr)(RealWin win, int win_keyval);
+  int (*Win_detach)(RealWin win, const void* base);
+  int (*Win_fence)(int assertion, RealWin win);
+  int (*Win_flush)(int rank, RealWin win);
+  int (*Win_flush_all)(RealWin win);
+  int (*Win_flush_local)(int rank, RealWin win);
+  int (*Win_flush_local_all)(RealWin win);
+  int (*Win_free)(RealWin* win);
+  int (*Win_get_attr)(RealWin win, int win_keyval, void* attribute_val, int* flag);
+  int (*Win_get_group)(RealWin win, RealGroup* group);
+  int (*Win_get_info)(RealWin win, RealInfo* info_used);
+  int (*Win_get_name)(RealWin win, char* win_name, int* resultlen);
+  int (*Win_lock)(int lock_type, int rank, int assertion, RealWin win);
+  int (*Win_lock_all)(int assertion, RealWin win);
+  int (*Win_post)(RealGroup group, int assertion, RealWin win);
+  int (*Win_set_attr)(RealWin win, int win_keyval, void* attribute_val);
+  int (*Win_set_errhandler)(RealWin win, RealErrhandler errhandler);
+  int (*Win_set_info)(RealWin win, RealInfo info);
+  int (*Win_set_name)(RealWin win, const char* win_name);
+  int (*Win_shared_query)(RealWin win, int rank, i64* size, int* disp_unit, void* baseptr);
+  int (*Win_shared_query_c)(RealWin win, int rank, i64* size, i64* disp_unit, void* baseptr);
+  int (*Win_start)(RealGroup group, int assertion, RealWin win);
+  int (*Win_sync)(RealWin win);
+  int (*Win_test)(RealWin win, int* flag);
+  int (*Win_unlock)(int rank, RealWin win);
+  int (*Win_unlock_all)(RealWin win);
+  int (*Win_wait)(RealWin win);
   double (*Wtick)();
   double (*Wtime)();
   // A receive and the wait for it; *left: its request, if a checkpoint came first, or 0.
-  int (*receive)(void* buf, int count, u64 datatype, int source, int tag, u64 comm, CanonStatus* status, u64* left);
+  int (*receive)(void* buf, int count, RealDatatype datatype, int source, int tag, RealComm comm,
+                 CanonStatus* status, RealRequest* left);
   // Test and Testall, repeated until *done or until a checkpoint is pending.
-  int (*wait)(u64* request, int* done, CanonStatus* status);
-  int (*wait_all)(int count, u64* requests, int* done, CanonStatus* statuses);
+  int (*wait)(RealRequest* request, int* done, CanonStatus* status);
+  int (*wait_all)(int count, RealRequest* requests, int* done, CanonStatus* statuses);
   // Testsome, repeated until *outcount is above 0 or until a checkpoint is pending.
-  int (*wait_some)(int count, u64* requests, int* outcount, int* indices, CanonStatus* statuses);
+  int (*wait_some)(int count, RealRequest* requests, int* outcount, int* indices,
+                   CanonStatus* statuses);
   // Reads the native MPI_Datatype a user op was handed by pointer.
-  u64 (*load_datatype)(const void* native);
+  RealDatatype (*load_datatype)(const void* native);
 };
 
 inline constexpr u32 kMpiCallsHash = 0xce1ff7d2;

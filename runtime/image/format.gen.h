@@ -52,7 +52,7 @@ enum MemberKind : u32 {
   kFileOwner = 8,
   kFileTimes = 9,
   kFileAttribute = 10,
-  // a child that a restart starts again; runtime/launcher/helpers.cpp
+  // a child that a restart starts again; runtime/launcher/image/helpers.cpp
   kHelper = 12,
   kHelperState = 13,
   kHelperFile = 14,
@@ -117,7 +117,7 @@ struct ImageHeader {
   u64 payload_bytes;
   u64 brk_start;  // private heap
   u64 brk_end;
-  u64 mmap_cursor;  // where the boundary goes on placing mappings
+  u64 mmap_cursor;  // where the boundary continues placing mappings
   u32 umask;
   u32 executable_string;  // path of the application
   u32 cwd_string;

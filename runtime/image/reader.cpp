@@ -39,7 +39,7 @@ bool take_table(int fd, u64& at, const TableRef& ref, const T*& entries) {
 
 bool take_tables(Reader& out) {
   const ImageHeader& h = *out.header;
-  u64 at = sys::word(out.header) + kHeaderBytes;
+  u64 at = sys::arg(out.header) + kHeaderBytes;
   const bool intact = each_table(h, out, [&](const TableRef& ref, auto& entries) {
     return take_table(out.fd, at, ref, entries);
   });
@@ -221,8 +221,8 @@ Status open_image(const char* path, const char* key, const char* mac, Reader& ou
 }
 
 void free_tables(Reader& reader) {
-  if (reader.held_bytes) (void)sys::munmap(sys::word(reader.header), reader.held_bytes);
-  if (reader.moved_bytes) (void)sys::munmap(sys::word(reader.strings), reader.moved_bytes);
+  if (reader.held_bytes) (void)sys::munmap(sys::arg(reader.header), reader.held_bytes);
+  if (reader.moved_bytes) (void)sys::munmap(sys::arg(reader.strings), reader.moved_bytes);
   const int fd = reader.fd;
   wipe(&reader.keys, sizeof reader.keys);
   reader = {};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image/seal.h"
 
+#include "base/rank.gen.h"
 #include "image/reader.h"
 #include "sys/sys.h"
 
@@ -62,7 +63,7 @@ void header_mac(const SealKeys& keys, const ImageHeader& header, const Tables& t
 
 extern "C" [[noreturn]] void fermata_seal_broken() {
   sys::say("fermata: what seals images has failed\n");
-  sys::exit_group(70);
+  sys::exit_group(kExitLauncher);
 }
 
 }  // namespace fermata::image

@@ -10,7 +10,7 @@ using faults::Fault;
 
 Status Writer::seal_with(const char* key, bool encrypted, Message& why) {
   ImageHeader& h = header();
-  const Result<u64> salted = sys::call(SYS_getrandom, sys::word(h.salt), sizeof h.salt, 0);
+  const Result<u64> salted = sys::call(SYS_getrandom, sys::arg(h.salt), sizeof h.salt, 0);
   if (!salted || salted.value != sizeof h.salt) {
     why << "there are no random numbers";
     return failure(salted ? sys::kEio : salted.error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fermata.h: for programs that want a say in when and how they are saved. Nobody has to use it:
+ * fermata.h: for applications that say when and how they are saved. Nobody has to use it:
  * Fermata saves programs that have never heard of it.
  *
  * There is nothing to link against and nothing to initialise. A program built with this header runs
@@ -27,7 +27,7 @@ enum {
   FERMATA_COMMITTED = 0,  /* the snapshot is on disk, and this is the process that asked for it */
   FERMATA_RESTARTED = 1,  /* this is the process that was restarted from that snapshot */
   FERMATA_ABSENT = -1,    /* not a rank of MPI under Fermata */
-  FERMATA_FAILED = -2,    /* no snapshot; the job goes on. The message says why. */
+  FERMATA_FAILED = -2,    /* no snapshot; the job continues. The message says why. */
   FERMATA_MISUSE = -3     /* no such section, region or callback; or no room for another */
 };
 
@@ -75,7 +75,7 @@ static __inline__ const char *fermata_version(void) {
  * Begins a section during which no checkpoint of this rank happens, and so none of the job. It
  * holds for the whole rank: whichever thread begins it, it lasts until as many calls of
  * fermata_critical_end as there were of fermata_critical_begin, on any threads. Sections nest. A
- * checkpoint that is asked for meanwhile waits; if its deadline passes it fails, the job runs on,
+ * checkpoint that is asked for meanwhile waits; if its deadline passes it fails, the job continues,
  * and the message names the rank and `name` (may be NULL), that of the outermost section. If a
  * checkpoint has already stopped this rank the call waits until that is over. Keep sections short,
  * and receive nothing in them from ranks that are not in one as well: those may have stopped
@@ -121,7 +121,7 @@ static __inline__ int fermata_request(void) {
 /*
  * Has `function` called around every checkpoint of this rank:
  *   FERMATA_BEFORE    before the rank stops; the checkpoint waits until it returns
- *   FERMATA_CONTINUE  after it, in the process that goes on, whatever became of the snapshot
+ *   FERMATA_CONTINUE  after it, in the process that continues, whatever became of the snapshot
  *   FERMATA_RESTART   after it, in a restarted process, when all MPI objects exist again
  * Each BEFORE is followed by one CONTINUE or one RESTART. An attempt that is tried again is a
  * checkpoint of its own. Callbacks are called in the order of their registration before, and in the
@@ -151,7 +151,7 @@ static __inline__ int fermata_no_callback(int where, fermata_function function, 
 /*
  * The contents of this memory need not be saved: whole pages within it are left out of the images.
  * In a restarted process they hold zeroes (private mappings of files: what the file holds); where
- * the job just goes on they are what they were. Shared memory is saved all the same. The
+ * the job just continues they are what they were. Shared memory is saved all the same. The
  * registration stays, also over a restart, until fermata_include with the same arguments: take it
  * back before the memory is freed. At most 1024 regions.
  */
@@ -185,7 +185,7 @@ static __inline__ int fermata_self_save(fermata_saver function, void *argument) 
   return table ? table->self_save(function, argument) : FERMATA_ABSENT;
 }
 /*
- * The directory to go on from, of a program that has saved itself; it is only to be read. NULL:
+ * The directory to continue from, of a program that has saved itself; it is only to be read. NULL:
  * there is none, the program begins. It may be asked for before MPI_Init.
  */
 static __inline__ const char *fermata_self_state(void) {

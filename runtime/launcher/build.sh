@@ -25,8 +25,8 @@ cargo=${CARGO_TARGET_DIR:-$PWD/build/cargo}
 seal=$cargo/freestanding/libfermata_seal.a
 
 objects=
-for source in runtime/launcher/*.cpp runtime/memory/*.cpp runtime/files/*.cpp runtime/image/*.cpp \
-  runtime/arch/x86_64/memory.cpp; do
+for source in runtime/launcher/*.cpp runtime/launcher/*/*.cpp runtime/memory/*.cpp \
+  runtime/files/*.cpp runtime/image/*.cpp runtime/arch/x86_64/memory.cpp; do
   object=$work/$(echo "$source" | tr / _).o
   # shellcheck disable=SC2086
   $cxx $flags -c "$source" -o "$object"
@@ -37,9 +37,17 @@ for source in runtime/arch/x86_64/launcher.S runtime/arch/x86_64/embed.S; do
   $cc -DVDSO_IMAGE="\"$work/vdso.so\"" -c "$source" -o "$object"
   objects="$objects $object"
 done
+
+# What a constant of runtime/halves/layout.h is; one with a name in it comes after that one.
+constant() {
+  sed -n "s/^inline constexpr u64 $1 = \([^;]*\);.*/\1/p" runtime/halves/layout.h | tr -d "'"
+}
+kLauncherBase=$(constant kLauncherBase)
 # shellcheck disable=SC2086
-$cxx -static -nostdlib -no-pie -Wl,-Ttext-segment=0x280000010000 \
-  -Wl,--section-start=.fermata_calls=0x280000001000 -Wl,-z,noexecstack -Wl,--build-id \
+$cxx -static -nostdlib -no-pie \
+  -Wl,-Ttext-segment="$(printf %#x $((kLauncherBase + 0x10000)))" \
+  -Wl,--section-start=.fermata_calls="$(printf %#x $(($(constant kLauncherCallsAt))))" \
+  -Wl,-z,noexecstack -Wl,--build-id \
   -Wl,--no-relax -o "$out/launcher" $objects "$seal"
 undefined=$(nm -u "$out/launcher")
 [ -z "$undefined" ] || { echo "launcher has undefined symbols: $undefined" >&2; exit 1; }

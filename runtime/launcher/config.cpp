@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launcher's command line. `fermata exec` writes it, so it is plain: pairs of --key value, then
 // "--" and the application's own argv.
-#include "launcher/launcher.h"
+#include "launcher/config.h"
+
+#include "base/rank.gen.h"
+#include "halves/layout.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
 
 Config config;
+Text<16> saved_thread_level;
 
 namespace {
 
@@ -112,7 +116,7 @@ void die(const char* what, const char* where, i32 error, const char* advice) {
   message << "\n  hint: " << advice << "\n";
   take_out_control(message.data);
   sys::say(message.data);
-  sys::exit_group(70);
+  sys::exit_group(kExitLauncher);
 }
 
 }  // namespace fermata::launch

@@ -1,11 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of a launcher: read the command line, watch the boundary, then start the application or,
 // for a restart, the lower half. The rest happens on the guests' stacks (start.cpp); traps and
-// signals enter through boundary.cpp and threads.cpp.
+// signals enter through traps.cpp and threads/stop.cpp.
 #include <elf.h>
 
+#include "arch/x86_64/context.h"
+#include "base/text.h"
 #include "files/describe.h"
-#include "launcher/launcher.h"
+#include "halves/crossing.h"
+#include "launcher/config.h"
+#include "launcher/ids/thread.h"
+#include "launcher/image/children.h"
+#include "launcher/image/helpers.h"
+#include "launcher/image/restore.h"
+#include "launcher/image/save.h"
+#include "launcher/load/address_space.h"
+#include "launcher/load/placement.h"
+#include "launcher/patch/vdso.h"
+#include "launcher/process/credentials.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/process/exec.h"
+#include "launcher/process/undone.h"
+#include "launcher/start.h"
+#include "launcher/threads/scheduling.h"
+#include "launcher/threads/stop.h"
+#include "launcher/threads/tls_pool.h"
+#include "launcher/traps.h"
+#include "sys/check.h"
 #include "sys/faults.h"
 #include "sys/sys.h"
 
@@ -32,6 +53,11 @@ void move_process_manager_descriptor(int first) {
     if (text_starts(*entry, "PMI_FD=")) *entry = moved.data;
 }
 
+void note_rank() {
+  const char* digits = config.rank;
+  if (digits[0]) sys::checked_rank = u32(parse_decimal(digits));
+}
+
 }  // namespace
 
 /// The table at kLauncherCallsAt; the build places this section at kLauncherBase + 0x1000.
@@ -42,7 +68,7 @@ void move_process_manager_descriptor(int first) {
     save,             save_finish,       save_described,
     nudge,            config_value,      leave,
     resume,           stop_others,       release,
-    borrow,           lend,              load_lower,
+    acquire_tls,      donate_tls,        load_lower,
     end_helpers,      share,             share_again,
     unshare,           renew_lower,
 };
@@ -51,10 +77,13 @@ extern "C" void fermata_main(u64* initial_stack) {
   parse_command_line(initial_stack);
   settle_address_space(initial_stack);
   faults::arm(config_value("faults"), config.rank);
+  note_rank();
   if (!(auxv_value(AT_HWCAP2) & 2))
     die("this kernel does not let programs write FS and GS", "FSGSBASE", 0,
         "needs a CPU since 2012, Linux 5.9, and no nofsgsbase on the kernel's command line");
-  note_identity();
+  note_scheduling();
+  note_credentials();
+  note_given();
   place_lower_descriptors();
   if (config.restore[0]) look_at_image();
   place_vdso(config.restore[0] ? saved_restarts + 1 : 0);

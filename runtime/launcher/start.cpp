@@ -6,9 +6,22 @@
 //
 // The lower half's program is started on a stack of its own in the middle of the front end's
 // constructor, and its main() ends in lower_ready(), which goes back to that constructor.
+#include "launcher/start.h"
+
 #include <elf.h>
 
-#include "launcher/launcher.h"
+#include "arch/x86_64/context.h"
+#include "base/text.h"
+#include "launcher/boundary/guest.h"
+#include "launcher/config.h"
+#include "launcher/ids/thread.h"
+#include "launcher/image/restore.h"
+#include "launcher/load/elf.h"
+#include "launcher/load/program.h"
+#include "launcher/load/stack.h"
+#include "launcher/patch/vdso.h"
+#include "launcher/process/descriptors.h"
+#include "launcher/threads/tls_pool.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -63,13 +76,13 @@ void load_lower() {
   if (crossing().lower) return;
   if (!is_own_process()) {  // multiprocessing: a child that fork(2) made asks for MPI
     adopt_process();
-    for (Thread& thread : threads) thread.state = ThreadState::kFree;
+    forget_threads();
     adopt_main_thread();
     crossing().main_tid = sys::gettid();
   }
   const arch::GuestStart guest = prepare_lower();
   arch::fermata_call_guest(guest.stack, guest.entry, &constructors_stack);
-  if (sys::gettid() != crossing().main_tid) leave_block_to_main_thread();
+  if (sys::gettid() != crossing().main_tid) leave_tls_to_main_thread();
 }
 
 void start_application() {

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "base/types.h"
+#include "sys/linux.h"
 
 namespace fermata::memory {
 
@@ -28,7 +29,7 @@ enum Attribute : u32 {
   kMayWrite = 1 << 16,     // mprotect(2) would allow writing
   kGuarded = 1 << 17,      // MADV_GUARD_INSTALL
   kDroppable = 1 << 18,    // MAP_DROPPABLE
-  kFollows = 1 << 19,      // private: pages that were never written go on to show the file
+  kFollows = 1 << 19,      // private: pages that were never written continue to show the file
   kOfDevice = 1 << 20,     // registers or buffers: VM_IO, VM_PFNMAP
   kSealed = 1 << 21,       // mseal(2)
 };
@@ -42,12 +43,13 @@ struct AttributeName {
   u32 advice;  // madvise(2) that sets it; 0 = something else does
 };
 inline constexpr AttributeName kAttributeNames[] = {
-    {"gd", kGrowsDown, 0},   {"nr", kNoReserve, 0},      {"ht", kHugeTlb, 0},
-    {"hg", kHugePages, 14},  {"nh", kNoHugePages, 15},   {"mg", kMergeable, 12},
-    {"dd", kNotDumped, 16},  {"sr", kSequential, 2},     {"rr", kRandom, 1},
-    {"lo", kLocked, 0},      {"lf", kLockedOnFault, 0},  {"dc", kNotInForks, 10},
-    {"wf", kWipedInForks, 18}, {"mw", kMayWrite, 0},   {"dp", kDroppable, 0},
-    {"sl", kSealed, 0},      {"io", kOfDevice, 0},    {"pf", kOfDevice, 0},
+    {"gd", kGrowsDown, 0}, {"nr", kNoReserve, 0}, {"ht", kHugeTlb, 0},
+    {"hg", kHugePages, sys::kMadvHugePage}, {"nh", kNoHugePages, sys::kMadvNoHugePage},
+    {"mg", kMergeable, sys::kMadvMergeable}, {"dd", kNotDumped, sys::kMadvDontDump},
+    {"sr", kSequential, sys::kMadvSequential}, {"rr", kRandom, sys::kMadvRandom},
+    {"lo", kLocked, 0}, {"lf", kLockedOnFault, 0}, {"dc", kNotInForks, sys::kMadvDontFork},
+    {"wf", kWipedInForks, sys::kMadvWipeOnFork}, {"mw", kMayWrite, 0}, {"dp", kDroppable, 0},
+    {"sl", kSealed, 0}, {"io", kOfDevice, 0}, {"pf", kOfDevice, 0},
 };
 
 /// The bits of a VmFlags line behind its colon: two letters each, separated by spaces.

@@ -62,7 +62,7 @@ u32 descriptor_of(const image::Writer& writer, const Mapping& mapping) {
 }
 
 Status fill_followed(const image::Reader& reader, const image::ImageRegion& region, int fd,
-                     bool own, const char* path, Trouble& trouble) {
+                     bool own, const char* path, RestoreError& error) {
   u8* const saved = chunks();
   if (!saved) return failure(sys::kEnomem);
   bool same = true;
@@ -72,7 +72,7 @@ Status fill_followed(const image::Reader& reader, const image::ImageRegion& regi
     if (!written && own) continue;
     void* const place = written ? reinterpret_cast<void*>(extent.address) : saved;
     const Status read = read_extent(reader, extent, place);
-    if (!read) return tell_damage(path, extent.address, trouble), read;
+    if (!read) return tell_damage(path, extent.address, error), read;
     if (!written) same = settle_pages(region, fd, extent.address, extent.bytes, saved) && same;
   }
   __builtin_memset(saved, 0, kChunk);
@@ -84,7 +84,7 @@ Status fill_followed(const image::Reader& reader, const image::ImageRegion& regi
   if (same) return success();
   Message text;
   text << "fermata: " << reader.string(region.path_string)
-       << " is not what it was; the program goes on with the contents it had mapped\n";
+       << " is not what it was; the program continues with the contents it had mapped\n";
   sys::say(text.data);
   return success();
 }

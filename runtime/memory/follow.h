@@ -22,7 +22,7 @@ u32 descriptor_of(const image::Writer& writer, const Mapping& mapping);
 /// Fills a region that has just been mapped from `fd`, with what the image says of it. `own`: the
 /// file is the program's, so what was never written stays as the file shows it.
 Status fill_followed(const image::Reader& reader, const image::ImageRegion& region, int fd,
-                     bool own, const char* path, Trouble& trouble);
+                     bool own, const char* path, RestoreError& error);
 
 /// Whether the file is long enough for every page that the image has of the region; behind its end
 /// there is no memory.

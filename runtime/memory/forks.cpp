@@ -6,7 +6,6 @@
 namespace fermata::memory {
 namespace {
 
-constexpr u64 kAdviseInForks = 11 /* MADV_DOFORK */, kAdviseKeepInForks = 19 /* MADV_KEEPONFORK */;
 
 struct Note {
   u64 start, end;
@@ -57,12 +56,12 @@ Status lift_fork_advice(Message& why) {
     }
     const Note& note = notes[note_count++] = {mapping.start, mapping.end,
                                               mapping.attributes & kLostInForks};
-    if (!advise(note, kNotInForks, kAdviseInForks)) {
+    if (!advise(note, kNotInForks, sys::kMadvDoFork)) {
       why << "memory of a device cannot be saved: " << mapping.path << ", mapped at "
           << Hex{mapping.start};
       done = failure(sys::kEperm);
     }
-    (void)advise(note, kWipedInForks, kAdviseKeepInForks);
+    (void)advise(note, kWipedInForks, sys::kMadvKeepOnFork);
   }
   if (text) free_mappings(text);
   if (done) return done;

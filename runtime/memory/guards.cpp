@@ -17,13 +17,12 @@ struct Found {  // struct page_region
 }  // namespace
 
 Mapping first_guard_part(int pagemap_fd, const Mapping& mapping) {
-  constexpr u64 kScanPages = 0xc0606610;  // PAGEMAP_SCAN
-  constexpr u64 kGuard = 1 << 8;          // PAGE_IS_GUARD
   Mapping part = mapping;
   Found found{};
-  Scan scan{sizeof(Scan), 0, mapping.start, mapping.end, 0, sys::word(&found),
-                  1,            0, 0,             kGuard,      0, kGuard};
-  const Result<u64> got = sys::call(SYS_ioctl, u64(pagemap_fd), kScanPages, sys::word(&scan));
+  Scan scan{sizeof(Scan), 0, mapping.start, mapping.end, 0, sys::arg(&found),
+                  1,            0, 0,             sys::kPageIsGuard,      0, sys::kPageIsGuard};
+  const Result<u64> got =
+      sys::call(SYS_ioctl, u64(pagemap_fd), sys::kPagemapScan, sys::arg(&scan));
   if (!got || got.value == 0 || found.start < mapping.start || found.end > mapping.end ||
       found.end <= found.start)
     return part;

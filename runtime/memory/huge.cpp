@@ -7,9 +7,6 @@ namespace fermata::memory {
 namespace {
 
 // linux/userfaultfd.h
-constexpr u64 kUserModeOnly = 1, kApi = 0xaa, kMissing = 1;
-constexpr u64 kMissingHugePages = 1 << 4, kFailInstead = 1 << 7;  // UFFD_FEATURE_*
-constexpr u64 kHandshake = 0xc018aa3f, kRegister = 0xc020aa00;    // UFFDIO_API, UFFDIO_REGISTER
 
 struct Handshake {
   u64 api, features, ioctls;
@@ -23,13 +20,14 @@ struct Range {
 NoNewPages::NoNewPages(const Mapping& mapping) {
   if (!(mapping.attributes & kHugeTlb)) return;
   const Result<u64> fd =
-      sys::call(SYS_userfaultfd, u64(sys::kCloseOnExec) | u64(sys::kNonBlock) | kUserModeOnly);
+      sys::call(SYS_userfaultfd, sys::kCloseOnExec | sys::kNonBlock | sys::kUffdUserModeOnly);
   if (!fd) return;
   fd_ = int(fd.value);
-  Handshake handshake{kApi, kMissingHugePages | kFailInstead, 0};
-  Range range{mapping.start, mapping.bytes(), kMissing, 0};
-  if (sys::call(SYS_ioctl, fd.value, kHandshake, sys::word(&handshake)))
-    (void)sys::call(SYS_ioctl, fd.value, kRegister, sys::word(&range));
+  Handshake handshake{sys::kUffdApi,
+                      sys::kUffdFeatureMissingHugetlbfs | sys::kUffdFeatureSigbus, 0};
+  Range range{mapping.start, mapping.bytes(), sys::kUffdioRegisterModeMissing, 0};
+  if (sys::call(SYS_ioctl, fd.value, sys::kUffdioApi, sys::arg(&handshake)))
+    (void)sys::call(SYS_ioctl, fd.value, sys::kUffdioRegister, sys::arg(&range));
 }
 
 NoNewPages::~NoNewPages() {

@@ -8,15 +8,12 @@
 namespace fermata::memory {
 namespace {
 
-constexpr u64 kCurrent = 1, kFuture = 2, kOnFault = 4;  // of mlockall(2)
 constexpr u64 kUserEnd = 0x7fff'ffff'f000;
-constexpr u32 kLockLimit = 8;  // RLIMIT_MEMLOCK
 u32 noted_future;
 
 /// Locks a range, then fills it in unless that is to wait. What is closed cannot be filled in.
 Result<u64> lock_range(u64 start, u64 bytes, bool on_fault) {
-  constexpr u64 kLockOnFault = 1;
-  const Result<u64> locked = sys::call(SYS_mlock2, start, bytes, kLockOnFault);
+  const Result<u64> locked = sys::call(SYS_mlock2, start, bytes, sys::kMlockOnFault);
   if (locked && !on_fault) (void)sys::call(SYS_mlock2, start, bytes, 0);
   return locked;
 }
@@ -42,18 +39,18 @@ Result<u64> each_present(Take take) {
 }
 
 bool may_lock_anything() {
-  constexpr u32 kVersion = 0x20080522, kIpcLock = 14;  // capabilities(7)
   struct {
     u32 version;
     i32 pid;
-  } head{kVersion, 0};
+  } head{sys::kLinuxCapabilityVersion3, 0};
   u32 sets[6] = {};  // effective, permitted, inheritable; twice
-  return sys::call(SYS_capget, sys::word(&head), sys::word(sets)) && (sets[0] >> kIpcLock & 1);
+  return sys::call(SYS_capget, sys::arg(&head), sys::arg(sets)) &&
+         (sets[0] >> sys::kCapIpcLock & 1);
 }
 
 u64 lock_limit() {
   u64 limit[2] = {0, 0};
-  (void)sys::call(SYS_prlimit64, 0, kLockLimit, 0, sys::word(limit));
+  (void)sys::call(SYS_prlimit64, 0, sys::kRlimitMemlock, 0, sys::arg(limit));
   return limit[0];
 }
 
@@ -72,19 +69,20 @@ Result<u64> lock_present(bool on_fault) {
 
 /// Under a lower limit than the program knew, its every mmap might fail from now on.
 bool may_lock_the_future(const image::ImageHeader& header) {
-  return lock_limit() >= header.limits[2 * kLockLimit] || may_lock_anything();
+  return lock_limit() >= header.limits[2 * sys::kRlimitMemlock] || may_lock_anything();
 }
 
 }  // namespace
 
 Result<u64> lock_all(u64 flags) {
-  if (!(flags & (kCurrent | kFuture)) || flags & ~(kCurrent | kFuture | kOnFault))
+  constexpr int kWhat = sys::kMclCurrent | sys::kMclFuture;
+  if (!(flags & kWhat) || flags & ~(kWhat | sys::kMclOnFault))
     return Result<u64>::fail(sys::kEinval);
   Result<u64> done = Result<u64>::ok(0);
-  if (flags & kCurrent) done = lock_present(flags & kOnFault);
-  if (!done || !(flags & kFuture)) return done;
-  done = sys::call(SYS_mlockall, flags & ~kCurrent);
-  if (done) noted_future = u32(flags & ~kCurrent);
+  if (flags & sys::kMclCurrent) done = lock_present(flags & sys::kMclOnFault);
+  if (!done || !(flags & sys::kMclFuture)) return done;
+  done = sys::call(SYS_mlockall, flags & ~sys::kMclCurrent);
+  if (done) noted_future = u32(flags & ~sys::kMclCurrent);
   return done;
 }
 
@@ -96,11 +94,10 @@ Result<u64> unlock_all() {
 u32 future_locks() { return noted_future; }
 
 void restore_seals(const image::Reader& reader) {
-  constexpr u64 kSeal = 462;  // mseal(2), newer than the oldest headers
   for (u64 i = 0; i < reader.header->regions.count; i++) {
     const image::ImageRegion& region = reader.regions[i];
     if (!(region.flags & kSealed)) continue;
-    if (sys::call(kSeal, region.start, region.end - region.start, 0)) continue;
+    if (sys::call(sys::kSysMseal, region.start, region.end - region.start, 0)) continue;
     sys::say("fermata: memory that the program had sealed (mseal) is not sealed here\n");
     return;
   }

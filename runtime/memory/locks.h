@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that the program keeps from being paged out: mlock(2) by range, mlockall(2) for all there
 // is and all to come. No /proc file tells of the latter, so the boundary notes it. A lock changes
-// no result: where a restart cannot have it (RLIMIT_MEMLOCK), that is said and the program goes on.
+// no result: where a restart cannot have it (RLIMIT_MEMLOCK), that is said and the program
+// continues.
 #pragma once
 
 #include "base/result.h"

@@ -71,7 +71,7 @@ char* parse_mapping(char* text, Mapping& out) {
 // The buffer grows as needed and begins with its size: the program may have locked all memory to
 // come, and then what is mapped is filled in at once.
 char* read_mappings(Detail detail) {
-  constexpr u64 kMayMove = 1, kRoom = 1 << 16;
+  constexpr u64 kRoom = 1 << 16;
   const char* path = detail == Detail::kPlain ? "/proc/self/maps" : "/proc/self/smaps";
   u64 capacity = kFirstCapacity, size = kHeadBytes;
   Result<u64> map = sys::mmap(0, capacity, sys::kProtRead | sys::kProtWrite,
@@ -83,7 +83,8 @@ char* read_mappings(Detail detail) {
     if (!got || got.value == 0) break;
     size += got.value;
     if (capacity - size > kRoom) continue;
-    const Result<u64> grown = sys::call(SYS_mremap, map.value, capacity, 2 * capacity, kMayMove);
+    const Result<u64> grown =
+        sys::call(SYS_mremap, map.value, capacity, 2 * capacity, sys::kMremapMayMove);
     if (!grown) (void)sys::munmap(map.value, capacity);
     map = grown;
     capacity *= 2;
@@ -95,7 +96,7 @@ char* read_mappings(Detail detail) {
 }
 
 void free_mappings(char* text) {
-  const u64 map = sys::word(text) - kHeadBytes;
+  const u64 map = sys::arg(text) - kHeadBytes;
   (void)sys::munmap(map, *reinterpret_cast<u64*>(map));
 }
 

@@ -12,19 +12,18 @@
 namespace fermata::memory {
 namespace {
 
-using sys::kRamfs, sys::kTmpfs;
-constexpr u64 kHugePool = 0x958458f6;  // HUGETLBFS_MAGIC
-constexpr u32 kPermissions = 0777, kSegmentRemoved = 01000;
-constexpr int kGetSeals = 1034, kDescriptorsSearched = 4096;
+using sys::kRamfsMagic, sys::kTmpfsMagic;
+constexpr u32 kPermissions = 0777;
+constexpr int kDescriptorsSearched = 4096;
 
 u64 file_system_of(const char* path) {
   u64 info[15] = {};  // struct statfs
-  return sys::call(SYS_statfs, sys::word(path), sys::word(info)) ? info[0] : 0;
+  return sys::call(SYS_statfs, sys::arg(path), sys::arg(info)) ? info[0] : 0;
 }
 
 u64 boot_time_ns() {
   sys::TimeSpec t{};
-  (void)sys::call(SYS_clock_gettime, 7 /* CLOCK_BOOTTIME */, sys::word(&t));
+  (void)sys::call(SYS_clock_gettime, sys::kClockBoottime, sys::arg(&t));
   return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
 }
 
@@ -55,7 +54,7 @@ void describe_segment(image::ImageObject& object, const SegmentInfo& info, u32 r
   object.key = info.key;
   object.mode = info.mode & kPermissions;
   object.size = info.bytes;
-  object.flags |= kWritable | kWhole | (info.mode & kSegmentRemoved ? u32(kRemoved) : 0);
+  object.flags |= kWritable | kWhole | (info.mode & sys::kShmDest ? u32(kRemoved) : 0);
 }
 
 /// Kind, name and size of what `mapping` shows.
@@ -79,11 +78,11 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
   const bool deleted = !sys::stat(mapping.path, &info) || info.ino != mapping.inode;
   if (deleted || is_kept_name(mapping.path)) return success();
   const u64 system = file_system_of(mapping.path);
-  if (system == kHugePool) {
+  if (system == sys::kHugetlbfsMagic) {
     why << "a shared file of the huge page pool cannot be saved: " << mapping.path;
     return failure(sys::kEperm);
   }
-  object.kind = system == kTmpfs || system == kRamfs ? kNamed : kFile;
+  object.kind = system == kTmpfsMagic || system == kRamfsMagic ? kNamed : kFile;
   object.mode = info.mode & kPermissions;
   object.size = u64(info.size);
   return success();
@@ -94,7 +93,7 @@ Status describe(image::Writer& writer, image::ImageObject& object, const Mapping
 u64 kernels_own_device() {
   static u64 device = 0;
   if (device) return device;
-  const Result<u64> fd = sys::call(SYS_memfd_create, sys::word(""), 1 /* MFD_CLOEXEC */);
+  const Result<u64> fd = sys::call(SYS_memfd_create, sys::arg(""), sys::kMfdCloexec);
   sys::KernelStat info;
   if (fd && sys::fstat(int(fd.value), &info)) device = info.dev;
   if (fd) (void)sys::close(int(fd.value));
@@ -113,7 +112,7 @@ bool lives_in_memory(const Mapping& mapping) {
     if (!cut || !sys::stat(directory.data, &info)) continue;
     const u64 system = file_system_of(directory.data);
     return info.dev == mapping.device &&
-           (system == kTmpfs || system == kRamfs || system == kHugePool);
+           (system == kTmpfsMagic || system == kRamfsMagic || system == sys::kHugetlbfsMagic);
   }
   return false;
 }
@@ -141,7 +140,7 @@ Result<u64> open_object(image::ImageObject& object, const char* path) {
     if (!opened) continue;
     object.size = u64(info.size);
     object.mode = info.mode & kPermissions;
-    const Result<u64> seals = sys::fcntl(fd, kGetSeals);
+    const Result<u64> seals = sys::fcntl(fd, sys::kGetSeals);
     object.seals = seals ? u32(seals.value) : 0;
     return opened;
   }
@@ -188,14 +187,12 @@ Status save_mapped(Pages& pages, image::ImageObject& object,
 
 /// Of all segments together.
 u64 segment_pages_in_swap() {
-  constexpr u64 kShmInfo = 14;
   u64 info[6] = {};  // struct shm_info: used_ids, shm_tot, shm_rss, shm_swp, ...
-  return sys::call(SYS_shmctl, 0, kShmInfo, sys::word(info)) ? info[3] : 1;
+  return sys::call(SYS_shmctl, 0, sys::kShmInfo, sys::arg(info)) ? info[3] : 1;
 }
 
 Status save_segment(Pages& pages, const image::ImageObject& object) {
-  constexpr u64 kReadOnly = 010000;  // SHM_RDONLY
-  Result<u64> at = sys::call(SYS_shmat, u32(object.inode), 0, kReadOnly);
+  Result<u64> at = sys::call(SYS_shmat, u32(object.inode), 0, sys::kShmRdonly);
   if (!at) return failure(at.error);
   Mapping whole;
   if (is_of_huge_pool(at.value)) {

@@ -9,7 +9,6 @@ namespace fermata::memory {
 namespace {
 
 // /proc/PID/pagemap, Documentation/admin-guide/mm/pagemap.rst.
-constexpr u64 kPresent = u64(1) << 63, kSwapped = u64(1) << 62, kOfFile = u64(1) << 61;
 
 bool is_zero(const u8* page) {
   const u64* words = reinterpret_cast<const u64*>(page);
@@ -27,7 +26,7 @@ struct Chunk {
   void look(int pagemap_fd, const Mapping& mapping, u64 at, u64 pages, Wanted wanted) {
     if (wanted == Wanted::kCached) {
       known = !(mapping.attributes & kHugeTlb) &&
-              sys::call(SYS_mincore, at, pages * kPageBytes, sys::word(cached)) &&
+              sys::call(SYS_mincore, at, pages * kPageBytes, sys::arg(cached)) &&
               !may_hide_pages(mapping);
       return;
     }
@@ -40,8 +39,9 @@ struct Chunk {
     if (!known) return wanted != Wanted::kUnwritten;
     if (wanted == Wanted::kCached) return cached[page] & 1;
     const u64 entry = entries[page];
-    if (wanted == Wanted::kExisting) return entry & (kPresent | kSwapped);
-    const bool written = (entry & kSwapped) || ((entry & kPresent) && !(entry & kOfFile));
+    if (wanted == Wanted::kExisting) return entry & (sys::kPmPresent | sys::kPmSwap);
+    const bool written =
+        (entry & sys::kPmSwap) || ((entry & sys::kPmPresent) && !(entry & sys::kPmFile));
     return written == (wanted == Wanted::kWritten);
   }
 };
@@ -65,7 +65,7 @@ Status Pages::open() {
 void Pages::close() {
   (void)sys::close(memory_fd);
   (void)sys::close(pagemap_fd);
-  (void)sys::munmap(sys::word(buffer), kRunPages * kPageBytes);
+  (void)sys::munmap(sys::arg(buffer), kRunPages * kPageBytes);
 }
 
 /// Pages that are not there, such as those beyond the end of a file, become zero.
@@ -80,7 +80,7 @@ Status Pages::read(u64 address, u64 pages, bool all_are_there) {
     u64 entry = 0;
     (void)sys::pread_full(pagemap_fd, &entry, sizeof entry, at / kPageBytes * 8);
     // In swap that cannot be read, say, or broken: there, and lost.
-    if (all_are_there || (entry & (kPresent | kSwapped))) {
+    if (all_are_there || (entry & (sys::kPmPresent | sys::kPmSwap))) {
       unreadable = at;
       return failure(sys::kEperm);
     }
@@ -134,14 +134,13 @@ Status Pages::save(const Mapping& mapping, Wanted wanted, u64 shift) {
 }
 
 Status Pages::save_file(int fd, u64 from, u64 to) {
-  constexpr int kSeekData = 3, kSeekHole = 4;
   const Status settled = sys::settle_holes(fd);
   if (!settled) return settled;
   for (u64 at = from; at < to;) {
-    const Result<u64> data = sys::lseek(fd, i64(at), kSeekData);
+    const Result<u64> data = sys::lseek(fd, i64(at), sys::kSeekData);
     if (!data && data.error != sys::kEnxio) return failure(data.error);
     if (!data || data.value >= to) break;  // only a hole is left
-    const Result<u64> hole = sys::lseek(fd, i64(data.value), kSeekHole);
+    const Result<u64> hole = sys::lseek(fd, i64(data.value), sys::kSeekHole);
     u64 end = hole ? page_ceil(hole.value) : to;
     if (end > to) end = to;
     at = page_floor(data.value) > from ? page_floor(data.value) : from;

@@ -25,7 +25,7 @@ u64 kernel_and_ipc() { return mix_namespace(this_kernel(), "/proc/self/ns/ipc");
 
 u64 this_place() {
   char names[400] = {};  // struct utsname: the node's name is the second of 65 bytes each
-  (void)sys::call(SYS_uname, sys::word(names));
+  (void)sys::call(SYS_uname, sys::arg(names));
   return mix_namespace(hash_text(kernel_and_ipc(), names + 65), "/proc/self/ns/pid");
 }
 

@@ -28,10 +28,9 @@ using PolicyText = Text<512>;
 /// The policy of the mapping at `address`; of the calling thread without one. The default where the
 /// kernel, or a container, does not tell.
 inline Policy policy_of(u64 address = 0) {
-  constexpr u64 kByAddress = 2;  // MPOL_F_ADDR
   Policy found;
-  if (!sys::call(SYS_get_mempolicy, sys::word(&found.mode), sys::word(found.nodes), Policy::kNodes,
-                 address, address ? kByAddress : 0))
+  if (!sys::call(SYS_get_mempolicy, sys::arg(&found.mode), sys::arg(found.nodes), Policy::kNodes,
+                 address, address ? sys::kMpolFAddr : 0))
     return {};
   return found;
 }
@@ -54,12 +53,12 @@ inline Policy read_policy(const char* text) {
 /// Without nodes, where there are none: some modes refuse an empty set.
 inline bool set_policy(const Policy& policy) {
   const bool any = !(policy == Policy{policy.mode, {}});
-  return bool(sys::call(SYS_set_mempolicy, policy.mode, any ? sys::word(policy.nodes) : 0,
+  return bool(sys::call(SYS_set_mempolicy, policy.mode, any ? sys::arg(policy.nodes) : 0,
                         any ? Policy::kNodes : 0));
 }
 inline bool set_policy(u64 address, u64 bytes, const Policy& policy) {
   const bool any = !(policy == Policy{policy.mode, {}});
-  return bool(sys::call(SYS_mbind, address, bytes, policy.mode, any ? sys::word(policy.nodes) : 0,
+  return bool(sys::call(SYS_mbind, address, bytes, policy.mode, any ? sys::arg(policy.nodes) : 0,
                         any ? Policy::kNodes : 0, 0));
 }
 

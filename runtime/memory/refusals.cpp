@@ -47,18 +47,21 @@ Notes<Range> outside;
 Notes<u32> semaphores, queues;
 Notes<u64> io_contexts;
 
-constexpr u64 kStat = 2;  // IPC_STAT
 u64 status[32];           // room for struct semid64_ds and struct msqid64_ds
 
-bool set_is_there(u32 id) { return bool(sys::call(SYS_semctl, id, 0, kStat, sys::word(status))); }
-bool queue_is_there(u32 id) { return bool(sys::call(SYS_msgctl, id, kStat, sys::word(status))); }
+bool set_is_there(u32 id) {
+  return bool(sys::call(SYS_semctl, id, 0, sys::kIpcStat, sys::arg(status)));
+}
+bool queue_is_there(u32 id) {
+  return bool(sys::call(SYS_msgctl, id, sys::kIpcStat, sys::arg(status)));
+}
 /// Any page of it: so a range is forgotten only when none is left. What is large is not looked at.
 bool is_mapped(const Range& range) {
   constexpr u64 kLarge = 1 << 30;
   u8 residency = 0;
   if (range.end - range.start > kLarge) return true;
   for (u64 at = range.start; at < range.end; at += kPageBytes)
-    if (sys::call(SYS_mincore, at, kPageBytes, sys::word(&residency))) return true;
+    if (sys::call(SYS_mincore, at, kPageBytes, sys::arg(&residency))) return true;
   return false;
 }
 

@@ -30,31 +30,31 @@ bool is_own(int fd) {
 
 /// Opens the file of a region saved by reference, which must still be the same file.
 Result<u64> open_referenced(const image::Reader& reader, const image::ImageRegion& region,
-                            Trouble& trouble) {
+                            RestoreError& error) {
   const char* path = reader.string(region.path_string);
   const Result<u64> fd = sys::open_regular(path);
-  trouble.where << path;
+  error.where << path;
   if (!fd) {
-    trouble.what = fd.error == sys::kEnxio ? "a file that the program uses is no regular file now"
+    error.what = fd.error == sys::kEnxio ? "a file that the program uses is no regular file now"
                                            : "a file that the program uses is missing";
-    trouble.advice = "install it again";
+    error.advice = "install it again";
     return fd;
   }
   Text<48> hex;
   image::print_build_id(image::build_id(int(fd.value)), hex);
   if (!text_equal(hex.data, reader.string(region.build_id_string))) {
     (void)sys::close(int(fd.value));
-    trouble.what = "a file that the program uses has changed since the checkpoint";
-    trouble.advice = "install the version it was saved with";
+    error.what = "a file that the program uses has changed since the checkpoint";
+    error.advice = "install the version it was saved with";
     return Result<u64>::fail(sys::kEnoent);
   }
   if (is_kept_by_job(path, hex.data) && !is_own(int(fd.value))) {
     (void)sys::close(int(fd.value));
-    trouble.what = "a part of Fermata that the job has kept may be written by other users";
-    trouble.advice = "chown it, or chmod go-w";
+    error.what = "a part of Fermata that the job has kept may be written by other users";
+    error.advice = "chown it, or chmod go-w";
     return Result<u64>::fail(sys::kEperm);
   }
-  trouble.where = {};
+  error.where = {};
   return fd;
 }
 
@@ -63,9 +63,8 @@ Result<u64> map_anonymous(const image::ImageRegion& region, int prot) {
   const u64 bytes = region.end - region.start;
   int flags = sys::kMapPrivate | sys::kMapAnonymous | sys::kMapFixedNoReplace;
   if (region.flags & kDroppable) {
-    constexpr int kMapDroppable = 8;  // in place of MAP_PRIVATE
     const Result<u64> map =
-        sys::mmap(region.start, bytes, prot, (flags & ~sys::kMapPrivate) | kMapDroppable);
+        sys::mmap(region.start, bytes, prot, (flags & ~sys::kMapPrivate) | sys::kMapDroppable);
     if (map) return map;  // else an older kernel's, which keeps more than it must
   }
   if (region.flags & kNoReserve) flags |= sys::kMapNoReserve;
@@ -79,12 +78,12 @@ Result<u64> map_anonymous(const image::ImageRegion& region, int prot) {
 }
 
 Status fill(const image::Reader& reader, const image::ImageRegion& region, const char* path,
-            Trouble& trouble) {
+            RestoreError& error) {
   for (u64 i = 0; i < region.extent_count; i++) {
     const image::ImageExtent& extent = reader.extents[region.first_extent + i];
     const Status read =
         read_extent(reader, extent, reinterpret_cast<void*>(extent.address));
-    if (!read) return tell_damage(path, extent.address, trouble), read;
+    if (!read) return tell_damage(path, extent.address, error), read;
   }
   return success();
 }
@@ -109,7 +108,7 @@ void give_policy(const image::Reader& reader, const image::ImageRegion& region) 
 
 constexpr int kFilling = sys::kProtRead | sys::kProtWrite;
 
-/// The file that a private mapping goes on to show. Errors: that of open(2), ENXIO if it is too
+/// The file that a private mapping continues to show. Errors: that of open(2), ENXIO if it is too
 /// short by now.
 Result<u64> open_followed(const image::Reader& reader, const image::ImageRegion& region) {
   Text<64> link;
@@ -126,7 +125,7 @@ Result<u64> open_followed(const image::Reader& reader, const image::ImageRegion&
 
 /// Maps and fills a region that shows a file. False: it is not there, so the image has to do.
 Result<bool> map_from_file(const image::Reader& reader, const image::ImageRegion& region,
-                           const char* path, Trouble& trouble) {
+                           const char* path, RestoreError& error) {
   const Result<u64> file = open_followed(reader, region);
   if (!file) return Result<bool>::ok(false);
   const int fd = int(file.value);
@@ -135,7 +134,7 @@ Result<bool> map_from_file(const image::Reader& reader, const image::ImageRegion
   const bool own = region.object || region.file;
   Status filled;
   if (map) give_policy(reader, region);
-  if (map) filled = fill_followed(reader, region, fd, own, path, trouble);
+  if (map) filled = fill_followed(reader, region, fd, own, path, error);
   (void)sys::close(fd);
   return filled ? Result<bool>::ok(bool(map)) : Result<bool>::fail(filled.error);
 }
@@ -144,28 +143,28 @@ Status settle_region(const image::ImageRegion& region, bool protect) {
   const u64 bytes = region.end - region.start;
   if (protect) (void)sys::mprotect(region.start, bytes, int(region.prot));
   set_advice(region);
-  constexpr u64 kInstallGuard = 102;  // MADV_GUARD_INSTALL
-  if (region.flags & kGuarded) (void)sys::call(SYS_madvise, region.start, bytes, kInstallGuard);
+  if (region.flags & kGuarded)
+    (void)sys::call(SYS_madvise, region.start, bytes, sys::kMadvGuardInstall);
   return success();
 }
 
 /// A region whose place is held by a mapping that nobody has used.
 Status map_follower(const image::Reader& reader, const image::ImageRegion& region,
-                    const char* path, Trouble& trouble) {
-  const Result<bool> mapped = map_from_file(reader, region, path, trouble);
+                    const char* path, RestoreError& error) {
+  const Result<bool> mapped = map_from_file(reader, region, path, error);
   if (!mapped) return failure(mapped.error);
   if (!mapped.value) {
     (void)sys::munmap(region.start, region.end - region.start);
     const Result<u64> map = map_anonymous(region, kFilling);
     if (map) give_policy(reader, region);
-    const Status filled = map ? fill(reader, region, path, trouble) : failure(map.error);
+    const Status filled = map ? fill(reader, region, path, error) : failure(map.error);
     if (!filled) return filled;
   }
   return settle_region(region, true);
 }
 
 Status map_region(const image::Reader& reader, const image::ImageRegion& region, const char* path,
-                  Trouble& trouble) {
+                  RestoreError& error) {
   const u64 bytes = region.end - region.start;
   const int prot = int(region.prot);
   // What holds nothing gets its protection at once: closed address space is not accounted for.
@@ -174,7 +173,7 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
   if (region.flags & kShared) {
     map = map_shared(reader, region);
   } else if (region.flags & kByReference) {
-    const Result<u64> file = open_referenced(reader, region, trouble);
+    const Result<u64> file = open_referenced(reader, region, error);
     if (!file) return failure(file.error);
     map = sys::mmap(region.start, bytes, first, sys::kMapPrivate | sys::kMapFixedNoReplace,
                     int(file.value), region.file_offset);
@@ -184,48 +183,48 @@ Status map_region(const image::Reader& reader, const image::ImageRegion& region,
                     sys::kMapPrivate | sys::kMapAnonymous | sys::kMapNoReserve |
                         sys::kMapFixedNoReplace);
     if (map && region.file) return success();  // until the descriptors are there
-    if (map) return map_follower(reader, region, path, trouble);
+    if (map) return map_follower(reader, region, path, error);
   } else {
     map = map_anonymous(region, first);
   }
   if (!map) {
-    trouble.what = "cannot map saved memory";
-    trouble.where << path << ", region " << Hex{region.start};
-    trouble.advice = kShort;
+    error.what = "cannot map saved memory";
+    error.where << path << ", region " << Hex{region.start};
+    error.advice = kShort;
     return failure(map.error);
   }
   give_policy(reader, region);
-  const Status filled = fill(reader, region, path, trouble);
+  const Status filled = fill(reader, region, path, error);
   if (!filled) return filled;
   return settle_region(region, first != prot && !(region.flags & kShared));
 }
 
 }  // namespace
 
-void tell_damage(const char* path, u64 address, Trouble& trouble) {
-  trouble.what = "the image is damaged";
-  trouble.where << path << ", page " << Hex{address};
-  trouble.advice = kDamaged;
+void tell_damage(const char* path, u64 address, RestoreError& error) {
+  error.what = "the image is damaged";
+  error.where << path << ", page " << Hex{address};
+  error.advice = kDamaged;
 }
 
-Status map_followed(const image::Reader& reader, const char* path, Trouble& trouble) {
+Status map_followed(const image::Reader& reader, const char* path, RestoreError& error) {
   for (u64 i = 0; i < reader.header->regions.count; i++) {
     const image::ImageRegion& region = reader.regions[i];
     if (!(region.flags & kFollows) || !region.file) continue;
-    const Status mapped = map_follower(reader, region, path, trouble);
+    const Status mapped = map_follower(reader, region, path, error);
     if (mapped) continue;
-    if (trouble.what[0]) return mapped;
-    trouble.what = "cannot map saved memory";
-    trouble.where << path << ", region " << Hex{region.start};
-    trouble.advice = kShort;
+    if (error.what[0]) return mapped;
+    error.what = "cannot map saved memory";
+    error.where << path << ", region " << Hex{region.start};
+    error.advice = kShort;
     return mapped;
   }
   return success();
 }
 
-Status map_regions(const image::Reader& reader, const char* path, Trouble& trouble) {
+Status map_regions(const image::Reader& reader, const char* path, RestoreError& error) {
   for (u64 i = 0; i < reader.header->regions.count; i++) {
-    const Status mapped = map_region(reader, reader.regions[i], path, trouble);
+    const Status mapped = map_region(reader, reader.regions[i], path, error);
     if (!mapped) return mapped;
   }
   if (!refused_policies) return success();

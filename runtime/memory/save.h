@@ -8,7 +8,7 @@
 
 namespace fermata::memory {
 
-/// Adds what the child does not have as a copy of its own, and the job would change by going on:
+/// Adds what the child does not have as a copy of its own, and the job would change by continuing:
 /// shared memory, and pages of the huge page pool. Errors: errno, with `why` saying what and where;
 /// memory that cannot be saved is EPERM.
 Status save_shared(image::Writer& writer, Message& why);

@@ -11,7 +11,6 @@ u32 segment_count;
 
 namespace {
 
-constexpr u64 kPrivateKey = 0;
 constexpr int kTries = 64;
 u32 entering;  // spin lock: notes are rare and short
 
@@ -72,18 +71,18 @@ void note_segment(u32 known, u32 real) {
 void learn_segment(u32 known, u32 real) { enter_segment(known, real, false); }
 
 Result<u64> stat_segment(u32 real, SegmentInfo& out) {
-  return sys::call(SYS_shmctl, real, kStatSegment, sys::word(&out));
+  return sys::call(SYS_shmctl, real, sys::kIpcStat, sys::arg(&out));
 }
 
 Result<u64> create_segment(u64 key, u64 bytes, u64 flags) {
   u32 unusable[kTries];  // kept until the end, or the kernel might give them again
   int tries = 0;
   Result<u64> made = sys::call(SYS_shmget, key, bytes, flags);
-  while (made && key == kPrivateKey && is_known_as_other(u32(made.value)) && tries < kTries) {
+  while (made && key == sys::kIpcPrivate && is_known_as_other(u32(made.value)) && tries < kTries) {
     unusable[tries++] = u32(made.value);
     made = sys::call(SYS_shmget, key, bytes, flags);
   }
-  while (tries) (void)sys::call(SYS_shmctl, unusable[--tries], kRemoveSegment, 0);
+  while (tries) (void)sys::call(SYS_shmctl, unusable[--tries], sys::kIpcRmid, 0);
   if (!made) return made;
   const u32 known = known_segment(u32(made.value));
   note_segment(known, u32(made.value));
@@ -91,8 +90,8 @@ Result<u64> create_segment(u64 key, u64 bytes, u64 flags) {
 }
 
 Result<u64> control_segment(u64 id, u64 command, u64 argument) {
-  constexpr u64 kLock = 11, kUnlock = 12;
-  const bool by_id = command <= kStatSegment || command == kLock || command == kUnlock;
+  const bool by_id =
+      command <= sys::kIpcStat || command == sys::kShmLock || command == sys::kShmUnlock;
   return sys::call(SYS_shmctl, by_id ? real_segment(u32(id)) : id, command, argument);
 }
 

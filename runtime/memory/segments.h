@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // System V shared memory by the ids that the application knows. The kernel chooses an id, so after
-// a restart a segment has another one; the application and its other ranks go on with the old, and
-// the boundary translates. Until the first restart the two are equal.
+// a restart a segment has another one; the application and its other ranks continue with the old,
+// and the boundary translates. Until the first restart the two are equal.
 //
 // Invariant: no id that the kernel gives is the known id of another segment; create_segment sees to
-//            that, so an id without an entry means itself, on every rank.
+//            that, so an id without an entry means itself, on every rank. Not checked: it is
+//            what create_segment does.
 #pragma once
 
 #include "base/result.h"
@@ -20,7 +21,6 @@ struct SegmentInfo {  // struct shmid64_ds of asm-generic/shmbuf.h
   u64 attach_count, more[2];
 };
 static_assert(sizeof(SegmentInfo) == 112);
-inline constexpr u64 kRemoveSegment = 0, kStatSegment = 2;  // commands of shmctl(2)
 
 /// The kernel's id for one the application knows.
 u32 real_segment(u32 known);

@@ -11,7 +11,7 @@ namespace fermata::memory {
 namespace {
 
 /// What one rank says of one object, or of one part where its image has parts only.
-struct Claim {
+struct ObjectClaim {
   u64 host, device, inode;  // when saved: the same on every rank that shared it
   u64 saved_ns;
   u64 place;                // now
@@ -22,24 +22,24 @@ struct Claim {
 };
 
 /// Where the rank that made an object has it.
-struct Offer {
+struct ObjectOffer {
   u32 pid;
   i32 fd;       // -1: not made here
   u32 segment;  // System V: the kernel's id
   u32 unused;
 };
 
-struct Own {
+struct LocalObject {
   int fd;
   u32 segment;
   u64 inode, device;             // when saved
   u64 first_claim, claim_count;  // positions in `claims`
 };
-constexpr u32 kMustBeMade = 1u << 31;  // Claim::flags: this rank does not find it as it was
+constexpr u32 kMustBeMade = 1u << 31;  // ObjectClaim::flags: this rank does not find it as it was
 constexpr u64 kOwnCapacity = 1 << 16;
-Own* own;       // by index in the image
+LocalObject* own;       // by index in the image
 u64 own_count;
-Claim* claims;  // [rank][widest]; those of one object stand together
+ObjectClaim* claims;  // [rank][widest]; those of one object stand together
 u64 widest;     // claims of the rank with the most
 u64 total;      // length of `claims`
 
@@ -50,13 +50,13 @@ T* reserve(u64 count) {
   return map ? reinterpret_cast<T*>(map.value) : nullptr;
 }
 
-bool same_object(const Claim& a, const Claim& b) {
+bool same_object(const ObjectClaim& a, const ObjectClaim& b) {
   return a.kind && a.host == b.host && a.device == b.device && a.inode == b.inode;
 }
 
 /// Whose contents are wanted: those of ranks that could write, for the others may have read theirs
-/// when the job had gone on; among equals the last that were read.
-bool is_better(const Claim& a, const Claim& b) {
+/// when the job had continued; among equals the last that were read.
+bool is_better(const ObjectClaim& a, const ObjectClaim& b) {
   const bool writes = a.flags & kWritable;
   if (writes != bool(b.flags & kWritable)) return writes;
   return a.saved_ns > b.saved_ns;
@@ -69,7 +69,7 @@ bool goes_before(u64 a, u64 b) {
 
 /// Position in `claims` of the one who makes the object; -1 for a file that nobody could write: it
 /// is there already.
-i64 maker_of(const Claim& wanted) {
+i64 maker_of(const ObjectClaim& wanted) {
   i64 maker = -1;
   bool needed = wanted.kind != kFile && wanted.kind != kNamed;
   for (u64 i = 0; i < total; i++) {
@@ -122,10 +122,10 @@ void each_part(const image::Reader& reader, Take take) {
 /// The object as all ranks together know it: how large it is, and whether they have all of it.
 image::ImageObject together(const image::Reader& reader, u64 index) {
   image::ImageObject object = reader.objects[index];
-  const Claim& mine = claims[own[index].first_claim];
-  const Claim* sure = nullptr;  // who has seen the size, not only how far it was mapped
+  const ObjectClaim& mine = claims[own[index].first_claim];
+  const ObjectClaim* sure = nullptr;  // who has seen the size, not only how far it was mapped
   for (u64 i = 0; i < total; i++) {
-    const Claim& other = claims[i];
+    const ObjectClaim& other = claims[i];
     if (!same_object(other, mine)) continue;
     if (other.size > object.size) object.size = other.size;
     const bool seen = other.kind == kFile || other.flags & kWhole;
@@ -136,7 +136,7 @@ image::ImageObject together(const image::Reader& reader, u64 index) {
   for (bool more = true; more;) {
     more = false;
     for (u64 i = 0; i < total; i++) {
-      const Claim& other = claims[i];
+      const ObjectClaim& other = claims[i];
       if (!same_object(other, mine) || !(other.flags & kWritable)) continue;
       if (other.from > end || other.to <= end) continue;
       end = other.to;
@@ -148,7 +148,7 @@ image::ImageObject together(const image::Reader& reader, u64 index) {
 }
 
 /// Whether this rank may write to what the maker has made.
-bool fills(const Claim& mine, const Claim& maker) {
+bool fills(const ObjectClaim& mine, const ObjectClaim& maker) {
   return mine.flags & kWritable || (mine.kind == kNameless && !(maker.flags & kWritable));
 }
 
@@ -157,7 +157,7 @@ bool fills(const Claim& mine, const Claim& maker) {
 u64 skip_better(u64 own_position, u64 at, u64& end) {
   u64 covered = at;
   for (u64 i = 0; i < total; i++) {
-    const Claim& other = claims[i];
+    const ObjectClaim& other = claims[i];
     if (!same_object(other, claims[own_position]) || !goes_before(i, own_position)) continue;
     if (other.from <= at && other.to > covered) covered = other.to;
     if (other.from > at && other.from < end) end = other.from;
@@ -167,15 +167,15 @@ u64 skip_better(u64 own_position, u64 at, u64& end) {
 
 /// Every byte is written by one rank, the best of those whose images tell of it: the maker's before
 /// the others get the object, theirs before finish_objects is over.
-Status fill_parts(const image::Reader& reader, u64 index, Trouble& trouble) {
+Status fill_parts(const image::Reader& reader, u64 index, RestoreError& error) {
   const image::ImageObject object = together(reader, index);
-  const Own& mine = own[index];
+  const LocalObject& mine = own[index];
   for (u64 i = mine.first_claim; i < mine.first_claim + mine.claim_count; i++) {
     for (u64 at = claims[i].from; at < claims[i].to;) {
       u64 end = claims[i].to;
       const u64 covered = skip_better(i, at, end);
       if (covered == at) {
-        const Status filled = fill_object(reader, object, mine.fd, at, end, trouble);
+        const Status filled = fill_object(reader, object, mine.fd, at, end, error);
         if (!filled) return filled;
       }
       at = covered == at ? end : covered;
@@ -185,17 +185,17 @@ Status fill_parts(const image::Reader& reader, u64 index, Trouble& trouble) {
 }
 
 /// Memory cannot be shared from afar. The lowest rank concerned tells.
-Status refuse_apart(const image::Reader& reader, const Claim& mine, u64 index, const World& world,
-                    Trouble& trouble) {
+Status refuse_apart(const image::Reader& reader, const ObjectClaim& mine, u64 index,
+                    const World& world, RestoreError& error) {
   if (mine.kind == kFile || maker_of(mine) < 0) return success();
   for (u64 i = 0; i < total; i++) {
     if (!same_object(claims[i], mine) || claims[i].place == mine.place) continue;
     const u64 other = i / widest;
-    trouble.what = "shared memory of ranks that are on different hosts now";
-    trouble.where << reader.string(reader.objects[index].path_string) << ", of rank " << world.rank
+    error.what = "shared memory of ranks that are on different hosts now";
+    error.where << reader.string(reader.objects[index].path_string) << ", of rank " << world.rank
                   << " and rank " << other;
-    trouble.advice = "restart these ranks on one host";
-    trouble.silent = other < world.rank;
+    error.advice = "restart these ranks on one host";
+    error.silent = other < world.rank;
     return failure(sys::kEinval);
   }
   return success();
@@ -204,9 +204,8 @@ Status refuse_apart(const image::Reader& reader, const Claim& mine, u64 index, c
 /// Files in memory that nobody could write are left alone if every rank finds them as they were.
 /// One that is gone is made again, and so is one that this user can write: a rank may have done so
 /// by write(2).
-Status look_for_unwritten(const image::Reader& reader, Claim* mine, const World& world,
-                          Trouble& trouble) {
-  constexpr u64 kWriteOk = 2;
+Status look_for_unwritten(const image::Reader& reader, ObjectClaim* mine, const World& world,
+                          RestoreError& error) {
   bool any = false;
   for (u64 i = 0; i < total; i++)
     any = any || (claims[i].kind == kNamed && !(claims[i].flags & kWritable));
@@ -214,18 +213,18 @@ Status look_for_unwritten(const image::Reader& reader, Claim* mine, const World&
   for (u64 i = 0; i < own_count; i++) {
     const image::ImageObject& object = reader.objects[i];
     if (object.kind != kNamed || maker_of(claims[own[i].first_claim]) >= 0) continue;
-    const Status looked = open_if_same(reader, object, own[i].fd, trouble);
+    const Status looked = open_if_same(reader, object, own[i].fd, error);
     if (!looked) return looked;
     if (own[i].fd >= 0) continue;
-    const u64 path = sys::word(reader.string(object.path_string));
-    const Result<u64> writable = sys::call(SYS_access, path, kWriteOk);
+    const u64 path = sys::arg(reader.string(object.path_string));
+    const Result<u64> writable = sys::call(SYS_access, path, sys::kWOk);
     if (writable || writable.error == sys::kEnoent)
       mine[own[i].first_claim % widest].flags |= kMustBeMade;
   }
-  return world.gather(mine, widest * sizeof(Claim), claims) ? failure(sys::kEio) : success();
+  return world.gather(mine, widest * sizeof(ObjectClaim), claims) ? failure(sys::kEio) : success();
 }
 
-Status exchange_claims(const image::Reader& reader, const World& world, Trouble& trouble) {
+Status exchange_claims(const image::Reader& reader, const World& world, RestoreError& error) {
   own_count = reader.header->objects.count;
   u64* const counts = reserve<u64>(world.size);
   if (!counts || own_count > kOwnCapacity) return failure(sys::kEnomem);
@@ -236,10 +235,10 @@ Status exchange_claims(const image::Reader& reader, const World& world, Trouble&
   for (u32 rank = 0; rank < world.size; rank++)
     if (counts[rank] > widest) widest = counts[rank];
   if (!widest) return success();
-  own = reserve<Own>(own_count + 1);
+  own = reserve<LocalObject>(own_count + 1);
   total = u64(world.size) * widest;
-  claims = reserve<Claim>(total);
-  Claim* const mine = reserve<Claim>(widest);
+  claims = reserve<ObjectClaim>(total);
+  ObjectClaim* const mine = reserve<ObjectClaim>(widest);
   if (!own || !claims || !mine) return failure(sys::kEnomem);
   u64 at = 0;
   each_part(reader, [&](u64 index, const Part& part) {
@@ -251,13 +250,13 @@ Status exchange_claims(const image::Reader& reader, const World& world, Trouble&
                   object.size, part.from,     part.to,      object.kind,     object.flags,
                   object.segment, 0};
   });
-  if (world.gather(mine, widest * sizeof(Claim), claims)) return failure(sys::kEio);
-  return look_for_unwritten(reader, mine, world, trouble);
+  if (world.gather(mine, widest * sizeof(ObjectClaim), claims)) return failure(sys::kEio);
+  return look_for_unwritten(reader, mine, world, error);
 }
 
 /// Gets from `offer` what another rank made; `access` as of open(2).
 Status take_offer(const image::Reader& reader, const image::ImageObject& object,
-                  const Offer& offer, int access, Own& out, Trouble& trouble) {
+                  const ObjectOffer& offer, int access, LocalObject& out, RestoreError& error) {
   const char* const path = reader.string(object.path_string);
   out.segment = offer.segment;
   if (object.kind == kSegment) return success();
@@ -266,9 +265,9 @@ Status take_offer(const image::Reader& reader, const image::ImageObject& object,
   const char* from = object.kind == kFile ? path : link.data;
   const Result<u64> fd = sys::open(from, access | sys::kCloseOnExec);
   if (!fd) {
-    trouble.what = "cannot open shared memory that another rank has restored";
-    trouble.where << path << ", as " << from;
-    trouble.advice = "restart the ranks as one user and in one container";
+    error.what = "cannot open shared memory that another rank has restored";
+    error.where << path << ", as " << from;
+    error.advice = "restart the ranks as one user and in one container";
     return failure(fd.error);
   }
   out.fd = reader.out_of_the_way(int(fd.value));
@@ -276,7 +275,7 @@ Status take_offer(const image::Reader& reader, const image::ImageObject& object,
 }
 
 /// The ids that other ranks of this place know are good here, too.
-void note_segments(const image::Reader& reader, const Offer* offers) {
+void note_segments(const image::Reader& reader, const ObjectOffer* offers) {
   const u64 place = this_place();
   for (u64 i = 0; i < total; i++)
     if (offers[i].fd != -1 && claims[i].kind == kSegment && claims[i].place == place)
@@ -288,41 +287,41 @@ void note_segments(const image::Reader& reader, const Offer* offers) {
 
 }  // namespace
 
-Status restore_objects(const image::Reader& reader, const World& world, Trouble& trouble) {
-  trouble.what = "the ranks cannot agree on shared memory";
-  trouble.advice = "memory may be short";
-  Status done = exchange_claims(reader, world, trouble);
+Status restore_objects(const image::Reader& reader, const World& world, RestoreError& error) {
+  error.what = "the ranks cannot agree on shared memory";
+  error.advice = "memory may be short";
+  Status done = exchange_claims(reader, world, error);
   if (!done || !widest) return done;
-  Offer* const offers = reserve<Offer>(total);
-  Offer* const given = reserve<Offer>(widest);
+  ObjectOffer* const offers = reserve<ObjectOffer>(total);
+  ObjectOffer* const given = reserve<ObjectOffer>(widest);
   if (!offers || !given) return failure(sys::kEnomem);
   for (u64 i = 0; i < widest; i++) given[i] = {sys::getpid(), -1, 0, 0};
   for (u64 i = 0; i < own_count; i++) {
-    const Claim& mine = claims[own[i].first_claim];
-    done = refuse_apart(reader, mine, i, world, trouble);
+    const ObjectClaim& mine = claims[own[i].first_claim];
+    done = refuse_apart(reader, mine, i, world, error);
     if (!done) return done;
     const i64 maker = maker_of(mine);
     if (maker >= 0 && own[i].fd >= 0) (void)sys::close(own[i].fd);  // another rank has not found it
     if (maker != i64(own[i].first_claim)) continue;
-    done = make_object(reader, together(reader, i), own[i].fd, own[i].segment, trouble);
-    if (done && reader.objects[i].kind != kSegment) done = fill_parts(reader, i, trouble);
+    done = make_object(reader, together(reader, i), own[i].fd, own[i].segment, error);
+    if (done && reader.objects[i].kind != kSegment) done = fill_parts(reader, i, error);
     if (!done) return done;
-    Offer& offer = given[own[i].first_claim % widest];
+    ObjectOffer& offer = given[own[i].first_claim % widest];
     offer.fd = own[i].fd >= 0 ? own[i].fd : 0;
     offer.segment = own[i].segment;
   }
-  if (world.gather(given, widest * sizeof(Offer), offers)) return failure(sys::kEio);
+  if (world.gather(given, widest * sizeof(ObjectOffer), offers)) return failure(sys::kEio);
   for (u64 i = 0; i < own_count; i++) {
     const image::ImageObject& object = reader.objects[i];
-    const Claim& mine = claims[own[i].first_claim];
+    const ObjectClaim& mine = claims[own[i].first_claim];
     const i64 maker = maker_of(mine);
     if (maker < 0) {
-      if (own[i].fd < 0) done = open_unchanged(reader, object, own[i].fd, trouble);
+      if (own[i].fd < 0) done = open_unchanged(reader, object, own[i].fd, error);
     } else if (maker != i64(own[i].first_claim)) {
       const bool filling = fills(mine, claims[maker]);
       const int access = filling ? sys::kReadWrite : sys::kReadOnly;
-      done = take_offer(reader, object, offers[maker], access, own[i], trouble);
-      if (done && filling && object.kind != kSegment) done = fill_parts(reader, i, trouble);
+      done = take_offer(reader, object, offers[maker], access, own[i], error);
+      if (done && filling && object.kind != kSegment) done = fill_parts(reader, i, error);
     }
     if (!done) return done;
   }
@@ -333,13 +332,13 @@ Status restore_objects(const image::Reader& reader, const World& world, Trouble&
 Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& region) {
   if (!region.object) return Result<u64>::fail(sys::kEinval);
   const image::ImageObject& object = reader.objects[region.object - 1];
-  const Own& from = own[region.object - 1];
+  const LocalObject& from = own[region.object - 1];
   const u64 bytes = region.end - region.start;
   if (object.kind != kSegment)
     return sys::mmap(region.start, bytes, int(region.prot),
                      sys::kMapShared | sys::kMapFixedNoReplace, from.fd, region.file_offset);
   // shmat knows whole segments only, so the part that is wanted is moved into its place.
-  constexpr u64 kMoveThere = 3;  // MREMAP_MAYMOVE | MREMAP_FIXED
+  constexpr int kMoveThere = sys::kMremapMayMove | sys::kMremapFixed;
   const Result<u64> all = sys::call(SYS_shmat, from.segment, 0, 0);
   if (!all) return all;
   const u64 end = all.value + page_ceil(object.size), part = all.value + region.file_offset;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared memory at a restart. All ranks say what they shared (device and inode of then tell what
 // was one); of those that could write an object, the one that read it last makes it again and fills
-// it, since then nobody had written to it when the job went on; the others get it from that rank
+// it, since then nobody had written to it when the job continued; the others get it from that rank
 // through /proc/PID/fd, so no name has to be invented, nor removed after a crash.
 #pragma once
 
@@ -21,8 +21,8 @@ struct World {
 };
 
 /// Makes the image's objects again or gets them. Every rank of a restart calls it. Errors: errno,
-/// `trouble` filled; of the ranks that find the same trouble, one has it told (Trouble::silent).
-Status restore_objects(const image::Reader& reader, const World& world, Trouble& trouble);
+/// `error` filled; of the ranks that find the same, one has it told (RestoreError::silent).
+Status restore_objects(const image::Reader& reader, const World& world, RestoreError& error);
 
 /// Maps a shared region onto its object. Preconditions: restore_objects.
 Result<u64> map_shared(const image::Reader& reader, const image::ImageRegion& region);

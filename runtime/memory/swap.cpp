@@ -12,7 +12,7 @@ u64 noted = kUnknown;
 
 bool swap_in_use() {
   u64 info[16] = {};  // struct sysinfo: totalswap and freeswap are words 8 and 9
-  return !sys::call(SYS_sysinfo, sys::word(info)) || info[8] != info[9];
+  return !sys::call(SYS_sysinfo, sys::arg(info)) || info[8] != info[9];
 }
 
 u64 swapped_out() {

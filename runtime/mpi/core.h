@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole ABI-neutral core, for the one translation unit of a front end.
+// The ABI-neutral core, for the one translation unit of a front end: each MPI function as core::X.
 //
-//   scopes     the gate between the halves           clock      collective clock and targets
-//   arena      memory that survives a restart        early      messages kept while draining
-//   table      slots                                 request    completion: Wait, Test and kin
-//   p2p, persistent, nonblocking                     what can be in flight
-//   datatypes, groups, comms, topology, ops, infos, attributes, errors    what can be alive
-//   connections   other processes than the job's own
-//   sections, park    the rank's side of a checkpoint       rebuild    after a restart
-//   asking, interface  what fermata.h offers
-//
-// The front end includes this last and puts core::X behind each MPI_X it exports.
+// What is inline in these headers becomes one straight piece of code with the front end's wrapper
+// and the crossing to the lower half; all else is compiled once, for every front end (build.sh).
+// The front end includes this behind the conversions of its ABI and puts core::X behind each MPI_X
+// that it exports.
 #pragma once
 
+#include "mpi/comms/nonblocking.gen.h"
+#include "mpi/comms/queries.h"
 #include "mpi/core.gen.h"
-#include "mpi/abi_info.h"
-#include "mpi/connections.h"
-#include "mpi/init.h"
-#include "mpi/integer_attributes.h"
-#include "mpi/interface.h"
-#include "mpi/narrow.h"
-#include "mpi/newer.h"
-#include "mpi/sessions.h"
-#include "mpi/splits.h"
-
-namespace fermata::mpi::core {
-
-using mpi::park;  // the front end registers it with the launcher, as UpperCalls::park
-
-}  // namespace fermata::mpi::core
+#include "mpi/handles/calls.gen.h"
+#include "mpi/handles/references.h"
+#include "mpi/narrow.gen.h"
+#include "mpi/objects/attributes.h"
+#include "mpi/objects/counts.h"
+#include "mpi/objects/errors.h"
+#include "mpi/p2p/p2p.h"
+#include "mpi/p2p/persistent.h"
+#include "mpi/p2p/request.h"
+#include "mpi/p2p/request_arrays.h"
+#include "mpi/p2p/sendrecv.h"
+#include "mpi/rma/direct.h"
+#include "mpi/rma/window_requests.h"
+#include "mpi/safepoint/park.h"
+#include "mpi/user_api/integer_attributes.h"
+#include "mpi/user_api/interface.h"
+#include "mpi/world/sessions.h"
+#include "mpi/world/wtime.h"

@@ -40,7 +40,7 @@ bool has_no_base(const ZydisDecodedInstruction& ins) {
   return ins.raw.modrm.mod == 0 && ins.raw.modrm.rm == 4 && ins.raw.sib.base == 5;
 }
 
-/// Whether control never goes on behind the instruction. Interrupts and traps count as such: what
+/// Whether control never continues behind the instruction. Interrupts and traps count as such: what
 /// follows them is reached in another way or not at all.
 bool ends_flow(const ZydisDecodedInstruction& instruction) {
   switch (instruction.mnemonic) {
@@ -114,7 +114,7 @@ Listing Decoder::list(const u8* bytes, u64 count, u64 begin, bool padded) const 
 }
 
 /// Follows control as explore() does, past no call of `last_calls` ([i]: it returns to begin + i).
-/// Goes on behind what is wrong, so that every branch is known; the first error stays.
+/// Continues behind what is wrong, so that every branch is known; the first error stays.
 Listing Decoder::walk(const u8* bytes, u64 count, u64 begin, std::vector<u64> entries,
                       const std::vector<bool>& last_calls, std::vector<u64>* returns) const {
   Listing out;
@@ -156,7 +156,7 @@ Listing Decoder::walk(const u8* bytes, u64 count, u64 begin, std::vector<u64> en
 
 /// Whether bytes[from, to) behind a call are fill, so that the call does not return: less than an
 /// alignment's worth, no possible prefix among them, and no instruction ends where code is known to
-/// go on.
+/// continue.
 bool Decoder::is_fill(const u8* bytes, u64 count, u64 from, u64 to) const {
   if (from >= to || to - from >= kAlignment) return false;
   for (u64 i = from; i < to; i++)

@@ -36,7 +36,8 @@ class Decoder {
 
   /// Decodes bytes[0, count) linked at `begin` from the first to the last byte. `padded` skips runs
   /// of zero bytes up to the next multiple of 16, which separate hand-written pieces of code.
-  /// Invariant: without an error, the last instruction ends exactly at begin + count.
+  /// Invariant: without an error, the last instruction ends exactly at begin + count. Not checked:
+  /// the decoder is given no byte beyond it.
   Listing list(const u8* bytes, u64 count, u64 begin, bool padded) const;
 
   /// Decodes what control reaches from `entries` by falling through and by direct branches, for

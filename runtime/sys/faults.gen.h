@@ -54,7 +54,7 @@ enum class Fault : u32 {
   kWriterBegun,
   // The image is an empty file.
   kWriterCreated,
-  // What the rank would change is described; it may go on.
+  // What the rank would change is described; it may continue.
   kWriterDescribed,
   // Pages are found and go into the image.
   kWriterPages,
@@ -126,7 +126,7 @@ enum class Fault : u32 {
   kRestoreLeaving,
   // The MPI objects are rebuilt.
   kAgentSendsRebuilt,
-  // The coordinator can ask for a checkpoint; the rank has not gone on yet.
+  // The coordinator can ask for a checkpoint; the rank has not continued yet.
   kAgentRebuilt,
 };
 inline constexpr const char* kFaultNames[] = {

@@ -70,7 +70,7 @@ inline Effect happen(const Armed& armed) {
   line << "fermata: fault: " << kFaultNames[u32(armed.point)] << "="
        << kActionNames[u32(armed.action)] << "\n";
   sys::say(line.data);
-  if (armed.action == Action::kKill) (void)sys::call(SYS_kill, sys::getpid(), 9);
+  if (armed.action == Action::kKill) (void)sys::call(SYS_kill, sys::getpid(), sys::kSigKill);
   if (armed.action == Action::kSleep) return sys::sleep_ns(u64(armed.value) * 1'000'000), Effect{};
   return {armed.action, armed.value};
 }

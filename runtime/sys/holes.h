@@ -7,15 +7,13 @@
 
 namespace fermata::sys {
 
-inline constexpr u64 kTmpfs = 0x01021994, kRamfs = 0x858458f6;  // linux/magic.h
-
 /// Makes what SEEK_HOLE says of this file certain: of most file systems it is, the others are
 /// handed what is still in the page cache. Errors: of fdatasync(2).
 inline Status settle_holes(int fd) {
-  constexpr u64 kCertain[] = {kTmpfs,     kRamfs,     0xef53 /* ext2 to 4 */, 0x58465342 /* xfs */,
-                              0x9123683e /* btrfs */, 0xf2f52010 /* f2fs */};
+  constexpr u64 kCertain[] = {kTmpfsMagic,    kRamfsMagic,     kExt4SuperMagic,
+                              kXfsSuperMagic, kBtrfsSuperMagic, kF2fsSuperMagic};
   u64 info[15] = {};  // struct statfs
-  if (call(SYS_fstatfs, u64(fd), word(info)))
+  if (call(SYS_fstatfs, u64(fd), arg(info)))
     for (const u64 known : kCertain)
       if (info[0] == known) return success();
   const Result<u64> synced = call(SYS_fdatasync, u64(fd));

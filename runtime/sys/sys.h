@@ -2,7 +2,7 @@
 // The kernel as the launcher sees it: every system call it makes, typed, with errors as Result.
 // Nothing here touches errno, allocates, takes a lock or needs a thread register, so all of it may
 // run in a signal handler, between the halves and while memory is being restored.
-// Numbers and structures: Linux x86-64 ABI, include/uapi.
+// Structures: Linux x86-64 ABI, include/uapi. Numbers: linux.h.
 #pragma once
 
 #include <linux/futex.h>
@@ -11,19 +11,9 @@
 #include "arch/x86_64/syscall.h"
 #include "base/result.h"
 #include "base/text.h"
+#include "sys/linux.h"
 
 namespace fermata::sys {
-
-inline constexpr i32 kEperm = 1, kEnoent = 2, kEintr = 4, kEio = 5, kEnxio = 6, kEnoexec = 8,
-                     kEagain = 11, kEnomem = 12, kEfault = 14, kEbusy = 16,
-                     kEexist = 17, kEinval = 22, kEmfile = 24, kEnosys = 38, kEnobufs = 105,
-                     kEtimedout = 110;
-
-inline constexpr int kProtRead = 1, kProtWrite = 2, kProtExec = 4;
-inline constexpr int kMapShared = 1, kMapPrivate = 2, kMapFixed = 0x10, kMapAnonymous = 0x20,
-                     kMap32Bit = 0x40, kMapGrowsDown = 0x100, kMapDenyWrite = 0x800,
-                     kMapNoReserve = 0x4000, kMapStack = 0x20000, kMapHugeTlb = 0x40000,
-                     kMapFixedNoReplace = 0x100000;
 
 inline Result<u64> call(u64 number, u64 a = 0, u64 b = 0, u64 c = 0, u64 d = 0, u64 e = 0,
                         u64 f = 0) {
@@ -33,7 +23,7 @@ inline Result<u64> call(u64 number, u64 a = 0, u64 b = 0, u64 c = 0, u64 d = 0, 
 }
 
 template <typename T>
-u64 word(T* pointer) {
+u64 arg(T* pointer) {
   return reinterpret_cast<u64>(pointer);
 }
 
@@ -41,36 +31,30 @@ u64 word(T* pointer) {
 inline Result<u64> mmap(u64 address, u64 bytes, int prot, int flags, int fd = -1, u64 offset = 0) {
   return call(SYS_mmap, address, bytes, u64(prot), u64(flags), u64(i64(fd)), offset);
 }
-inline constexpr u32 kAdviseDontFork = 10, kAdviseWipeOnFork = 18;
 inline Result<u64> munmap(u64 address, u64 bytes) { return call(SYS_munmap, address, bytes); }
 inline Result<u64> mprotect(u64 address, u64 bytes, int prot) {
   return call(SYS_mprotect, address, bytes, u64(prot));
 }
 
 // --- files -----------------------------------------------------------------------------------
-inline constexpr int kAtCwd = -100;
-inline constexpr int kReadOnly = 0, kWriteOnly = 1, kReadWrite = 2, kCreate = 0100, kExcl = 0200,
-                     kTruncate = 01000, kAppend = 02000, kNonBlock = 04000, kDirectory = 0200000,
-                     kNoFollow = 0400000, kCloseOnExec = 02000000;
-
 inline Result<u64> open(const char* path, int flags, u32 mode = 0) {
-  return call(SYS_openat, u64(i64(kAtCwd)), word(path), u64(flags), mode);
+  return call(SYS_openat, u64(i64(kAtCwd)), arg(path), u64(flags), mode);
 }
 inline Result<u64> open_at(int directory, const char* path, int flags) {
-  return call(SYS_openat, u64(i64(directory)), word(path), u64(flags));
+  return call(SYS_openat, u64(i64(directory)), arg(path), u64(flags));
 }
 inline Result<u64> close(int fd) { return call(SYS_close, u64(fd)); }
 inline Result<u64> read(int fd, void* to, u64 bytes) {
-  return call(SYS_read, u64(fd), word(to), bytes);
+  return call(SYS_read, u64(fd), arg(to), bytes);
 }
 inline Result<u64> write(int fd, const void* from, u64 bytes) {
-  return call(SYS_write, u64(fd), word(from), bytes);
+  return call(SYS_write, u64(fd), arg(from), bytes);
 }
 inline Result<u64> pread(int fd, void* to, u64 bytes, u64 offset) {
-  return call(SYS_pread64, u64(fd), word(to), bytes, offset);
+  return call(SYS_pread64, u64(fd), arg(to), bytes, offset);
 }
 inline Result<u64> pwrite(int fd, const void* from, u64 bytes, u64 offset) {
-  return call(SYS_pwrite64, u64(fd), word(from), bytes, offset);
+  return call(SYS_pwrite64, u64(fd), arg(from), bytes, offset);
 }
 inline Result<u64> lseek(int fd, i64 offset, int whence) {
   return call(SYS_lseek, u64(fd), u64(offset), u64(whence));
@@ -83,10 +67,6 @@ inline Result<u64> fcntl(int fd, int command, u64 argument = 0) {
 inline Result<u64> dup3(int from, int to, int flags) {
   return call(SYS_dup3, u64(from), u64(to), u64(flags));
 }
-inline constexpr int kDupFd = 0, kGetFdFlags = 1, kSetFdFlags = 2, kGetFlags = 3, kSetFlags = 4,
-                     kDupFdCloexec = 1030;
-inline constexpr u32 kGetLock = 5, kSetOwner = 8, kGetOwner = 9, kSetOwnerEx = 15, kGetOwnerEx = 16,
-                     kGetDescriptionLock = 36;  // fcntl(2)
 
 /// Reads all of `bytes` at `offset` unless the file ends first. Returns the bytes read.
 inline Result<u64> pread_full(int fd, void* to, u64 bytes, u64 offset) {
@@ -134,13 +114,10 @@ struct KernelStat {  // struct stat of asm/stat.h
   u64 times[6];
   i64 unused[3];
 };
-inline Result<u64> fstat(int fd, KernelStat* out) { return call(SYS_fstat, u64(fd), word(out)); }
+inline Result<u64> fstat(int fd, KernelStat* out) { return call(SYS_fstat, u64(fd), arg(out)); }
 inline Result<u64> stat(const char* path, KernelStat* out) {
-  return call(SYS_newfstatat, u64(i64(kAtCwd)), word(path), word(out), 0);
+  return call(SYS_newfstatat, u64(i64(kAtCwd)), arg(path), arg(out), 0);
 }
-inline constexpr u32 kTypeMask = 0170000, kTypeRegular = 0100000, kTypeDirectory = 0040000,
-                     kTypeCharDevice = 0020000, kTypeBlockDevice = 0060000,
-                     kTypeFifo = 0010000, kTypeSocket = 0140000;
 
 /// Opens a regular file for reading. Anything else that has its name by now is refused (ENXIO), and
 /// not waited for, as open(2) does for the other end of a pipe.
@@ -154,7 +131,7 @@ inline Result<u64> open_regular(const char* path) {
 }
 
 inline Result<u64> readlink(const char* path, char* to, u64 bytes) {
-  const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), word(path), word(to), bytes - 1);
+  const Result<u64> got = call(SYS_readlinkat, u64(i64(kAtCwd)), arg(path), arg(to), bytes - 1);
   if (got) to[got.value] = 0;
   return got;
 }
@@ -173,47 +150,48 @@ inline Result<u64> tgkill(u32 pid, u32 tid, int signal) {
 struct TimeSpec {
   i64 seconds, nanoseconds;
 };
-inline u64 now_ns() {
-  TimeSpec t{};
-  (void)call(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, word(&t));
+inline TimeSpec to_spec(u64 ns) { return {i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)}; }
+inline u64 to_ns(const TimeSpec& t) {
   return u64(t.seconds) * 1'000'000'000 + u64(t.nanoseconds);
 }
+inline u64 now_ns() {
+  TimeSpec t{};
+  (void)call(SYS_clock_gettime, kClockMonotonic, arg(&t));
+  return to_ns(t);
+}
 inline void sleep_ns(u64 ns) {
-  const TimeSpec t{i64(ns / 1'000'000'000), i64(ns % 1'000'000'000)};
-  (void)call(SYS_nanosleep, word(&t), 0);
+  const TimeSpec t = to_spec(ns);
+  (void)call(SYS_nanosleep, arg(&t), 0);
 }
 /// Blocks while *address == expected, at most timeout_ns.
 inline void futex_wait(const u32* address, u32 expected, u64 timeout_ns) {
-  const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
-  (void)call(SYS_futex, word(address), FUTEX_WAIT_PRIVATE, expected, word(&t));
+  const TimeSpec t = to_spec(timeout_ns);
+  (void)call(SYS_futex, arg(address), FUTEX_WAIT_PRIVATE, expected, arg(&t));
 }
 inline void futex_wake_all(const u32* address) {
-  (void)call(SYS_futex, word(address), FUTEX_WAKE_PRIVATE, 0x7fffffff);
+  (void)call(SYS_futex, arg(address), FUTEX_WAKE_PRIVATE, 0x7fffffff);
 }
 
 /// The same on memory that processes share.
 inline void futex_wait_shared(const u32* address, u32 expected, u64 timeout_ns) {
-  const TimeSpec t{i64(timeout_ns / 1'000'000'000), i64(timeout_ns % 1'000'000'000)};
-  (void)call(SYS_futex, word(address), FUTEX_WAIT, expected, word(&t));
+  const TimeSpec t = to_spec(timeout_ns);
+  (void)call(SYS_futex, arg(address), FUTEX_WAIT, expected, arg(&t));
 }
 inline void futex_wake_shared(const u32* address) {
-  (void)call(SYS_futex, word(address), FUTEX_WAKE, 0x7fffffff);
+  (void)call(SYS_futex, arg(address), FUTEX_WAKE, 0x7fffffff);
 }
 
 // --- signals ---------------------------------------------------------------------------------
 struct KernelAction {  // struct sigaction as the kernel knows it
   u64 handler, flags, restorer, mask;
 };
-inline constexpr u64 kSaSigInfo = 4, kSaOnStack = 0x08000000, kSaRestart = 0x10000000,
-                     kSaRestorer = 0x04000000, kSaNoDefer = 0x40000000;
 inline constexpr u64 signal_bit(int signal) { return u64(1) << (signal - 1); }
 
 inline Result<u64> sigaction(int signal, const KernelAction* action, KernelAction* old) {
-  return call(SYS_rt_sigaction, u64(signal), word(action), word(old), 8);
+  return call(SYS_rt_sigaction, u64(signal), arg(action), arg(old), 8);
 }
-inline constexpr int kSigBlock = 0, kSigUnblock = 1, kSigSetMask = 2;
 inline Result<u64> sigprocmask(int how, const u64* set, u64* old) {
-  return call(SYS_rt_sigprocmask, u64(how), word(set), word(old), 8);
+  return call(SYS_rt_sigprocmask, u64(how), arg(set), arg(old), 8);
 }
 
 // --- words for people ------------------------------------------------------------------------

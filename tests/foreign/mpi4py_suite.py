@@ -11,7 +11,7 @@ import time
 import urllib.request
 
 from support import mpis, process
-from support.cases import Skipped
+from support.cases import Failed, Skipped
 
 LOCK = mpis.ROOT / "tests/mpis/mpi4py.lock"
 HOME = mpis.BUILD / "suites/mpi4py"

@@ -1,9 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds every test program with each MPI's own compiler wrapper into build/tests/<mpi>/. The
+# Builds every test program with each MPI's own compiler wrapper into build/tests/<mpi>/: those of
+# the folders mpi, resources and fortran into folders of these names, all others side by side. The
 # programs are ordinary MPI programs: nothing of the product is compiled or linked into them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
+mkdir -p build/tests
+exec 9> build/tests/programs.lock
+flock 9  # one at a time; the others find all made
+# What is killed in the middle leaves no half target, which would be taken for a program.
+compile() { # TARGET COMMAND...
+  "${@:2}" -o "$1.new" && mv "$1.new" "$1"
+}
 for mpi in openmpi mpich; do
   command -v mpicc.$mpi > /dev/null || { echo "tests: mpicc.$mpi is missing: ./x setup"; exit 1; }
   out=build/tests/$mpi
@@ -16,9 +24,9 @@ for mpi in openmpi mpich; do
     return 1
   }
   mkdir -p "$out/mpi"
-  for source in tests/programs/*.c tests/programs/mpi/*.c; do
-    name=${source#tests/programs/}
-    name=${name%.c}
+  for source in tests/programs/{basic,process,linking,api,mpi}/*.c; do
+    name=$(basename "${source%.c}")
+    [[ $source != */mpi/* ]] || name=mpi/$name
     case $name in
       plugin | thread_plugin) target=$name.so; flags=(-shared -fPIC) ;;
       loaded_by_thread) target=$name; flags=(-Wl,--as-needed) ;;
@@ -26,48 +34,49 @@ for mpi in openmpi mpich; do
       *) target=$name; flags=() ;;
     esac
     if stale "$source" "$out/$target"; then
-      mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -Iruntime/interface \
-        "${flags[@]}" -o "$out/$target" "$source" -lpthread -ldl -lm
+      compile "$out/$target" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow \
+        -Iruntime/interface "${flags[@]}" "$source" -lpthread -ldl -lm
     fi
   done
-  if stale tests/programs/static_cxx.cpp "$out/static_cxx"; then
+  if stale tests/programs/linking/static_cxx.cpp "$out/static_cxx"; then
     # Without the MPI's own C++ bindings: they would bring in the shared libstdc++.
-    mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX \
-      -static-libstdc++ -static-libgcc -o "$out/static_cxx" tests/programs/static_cxx.cpp
+    compile "$out/static_cxx" mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -DOMPI_SKIP_MPICXX \
+      -DMPICH_SKIP_MPICXX -static-libstdc++ -static-libgcc tests/programs/linking/static_cxx.cpp
   fi
   # As the wrapper builds by default: with the C++ bindings and their library.
-  if stale tests/programs/cxx_bindings.cpp "$out/cxx_bindings"; then
-    mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra -Wno-cast-function-type \
-      -o "$out/cxx_bindings" tests/programs/cxx_bindings.cpp
+  if stale tests/programs/linking/cxx_bindings.cpp "$out/cxx_bindings"; then
+    compile "$out/cxx_bindings" mpicxx.$mpi -std=c++17 -O2 -g -Wall -Wextra \
+      -Wno-cast-function-type tests/programs/linking/cxx_bindings.cpp
   fi
   # Tight loops: one file is in C++. What their assembly pushes may not meet a red zone.
   loops=(-mno-red-zone tests/programs/loops/{clocks,signals,memory,transfers}.c
     tests/programs/loops/{processes,registers}.c "$out/loops.o" -lstdc++ -lpthread -ldl)
   if [[ -n $(find tests/programs/loops tests/programs/check.h "$0" \
     -newer "$out/loops" 2>&1) ]]; then
-    g++ -std=c++20 -O2 -g -Wall -Wextra -c -o "$out/loops.o" tests/programs/loops/exceptions.cpp
-    mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -o "$out/loops" tests/programs/loops/main.c \
+    compile "$out/loops.o" g++ -std=c++20 -O2 -g -Wall -Wextra -c \
+      tests/programs/loops/exceptions.cpp
+    compile "$out/loops" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra tests/programs/loops/main.c \
       tests/programs/loops/polling.c "${loops[@]}"
   fi
   # The interpreter of random programs: all of its files at once.
   sources=(tests/programs/{chaos,loops,check.h} "$0")
   if [[ -n $(find "${sources[@]}" -newer "$out/chaos" 2>&1) ]]; then
-    mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -Wno-stringop-overread \
-      -fvisibility=hidden -Iruntime/interface -o "$out/chaos" tests/programs/chaos/*.c \
+    compile "$out/chaos" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow \
+      -Wno-stringop-overread -fvisibility=hidden -Iruntime/interface tests/programs/chaos/*.c \
       "${loops[@]}" -lm
   fi
 done
 
-# One program per item of what a rank may hold. Flags of its own stand in a line `// Flags: ...`.
+# One program per thing that a rank may hold. Flags of its own stand in a line `// Flags: ...`.
 for mpi in openmpi mpich; do
-  out=build/tests/$mpi/items
+  out=build/tests/$mpi/resources
   mkdir -p "$out"
-  for source in tests/programs/items/*.c; do
+  for source in tests/programs/resources/*.c; do
     target=$(basename "${source%.c}")
     stale "$source" "$out/$target" || continue
     read -ra flags <<< "$(sed -n 's,^// Flags: ,,p' "$source")"
-    mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow -o "$out/$target" "$source" \
-      "${flags[@]}" -lpthread -ldl -lm -lrt
+    compile "$out/$target" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra -Wno-stringop-overflow \
+      "$source" "${flags[@]}" -lpthread -ldl -lm -lrt
   done
 done
 
@@ -77,24 +86,24 @@ fortran() { # MPI SOURCE TARGET [FLAG...]
   stale "$source" "$target" || return 0
   # Each compilation writes module files, so each has a folder for them.
   mkdir -p "$target.modules"
-  "mpif90.$mpi" -O1 -g -w -fallow-argument-mismatch -J"$target.modules" "${@:4}" -o "$target" \
-    "$source"
+  compile "$target" "mpif90.$mpi" -O1 -g -w -fallow-argument-mismatch -J"$target.modules" \
+    "${@:4}" "$source"
 }
 for mpi in openmpi mpich; do
   fortran $mpi calls.F90 mpif_h -DFERMATA_MPIF_H
   fortran $mpi calls.F90 module
   fortran $mpi f08.f90 f08
   fortran $mpi refused.f90 refused
-  fortran $mpi say.f90 say runtime/interface/fermata.f90
+  fortran $mpi user_api.f90 user_api runtime/interface/fermata.f90
 done
 
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.
-moments=build/tests/moments
-mkdir -p "$moments"
-sources=(tests/moments/moments.cpp runtime/halves "$0")
-if [[ -n $(find "${sources[@]}" -newer "$moments/moments.so" 2>&1) ]]; then
+points=build/tests/checkpoint_points
+mkdir -p "$points"
+sources=(tests/harness/checkpoint_points.cpp runtime/halves "$0")
+if [[ -n $(find "${sources[@]}" -newer "$points.so" 2>&1) ]]; then
   grep -o '"name":"MPI_[A-Za-z0-9_]*","return_kind"' spec/mpi/apis.json | cut -d'"' -f4 | sort -u |
-    sed 's/.*/CALL(&)/' > "$moments/names.inc"
-  g++ -std=c++20 -O2 -g -Wall -Wextra -fno-exceptions -fno-rtti -shared -fPIC -Iruntime \
-    -I"$moments" -o "$moments/moments.so" tests/moments/moments.cpp
+    sed 's/.*/CALL(&)/' > "$points/names.inc"
+  compile "$points.so" g++ -std=c++20 -O2 -g -Wall -Wextra -fno-exceptions -fno-rtti -shared -fPIC \
+    -Iruntime -I"$points" tests/harness/checkpoint_points.cpp
 fi

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large applications that nobody wrote for us: a run that was saved at a random moment under one
-MPI and has finished under the other must have the numbers of an uninterrupted native run."""
+"""Large applications that nobody wrote for us: a run that was saved at a random time under one MPI
+and has finished under the other must have the numbers of an uninterrupted native run."""
 import dataclasses
 import functools
 import pathlib
+import random
 import time
 from collections.abc import Callable
 
-from support import fermata, moments, mpis
+from support import fermata, mpis, random_checkpoints
 from support.cases import check_equal, slow, timeout
 
 
@@ -16,65 +17,83 @@ class Application:
     """prepare(directory) puts the input into a run's working directory and returns the command; it
     raises Skipped, with what to install, where the program is missing. results(printed, directory)
     returns what must be equal, and fails if it is not what a whole run leaves.
-    A checkpoint comes up to `spread_s` seconds after one of the `phases` was printed."""
+
+    A checkpoint comes up to `spread_s` seconds after one of the `phases` was printed; or when
+    wait(job, chance, results) returns, which knows better, and what the results are to be."""
     name: str
     prepare: Callable[[pathlib.Path], list]
     results: Callable[[str, pathlib.Path], object]
-    phases: tuple[str, ...]
+    phases: tuple[str, ...] = ()
     spread_s: float = 0.3
+    wait: Callable[[fermata.Job, random.Random, object], None] | None = None
     ranks: int = 2
     env: tuple[tuple[str, str], ...] = ()
     run_s: int = 240  # the longest that a run may take on a busy machine
+    built_for: str = "openmpi"
+    tells_on_stderr: bool = False  # its results are there, too
 
     @functools.cached_property
-    def environment(self):
-        return dict(self.env)
+    def native(self):
+        """Its results natively, and the seconds that it took."""
+        with mpis.scratch() as work:
+            command = self.prepare(work)
+            began = time.monotonic()
+            run = mpis.native(self.built_for, command, self.ranks, work, self.run_s,
+                              env=dict(self.env)).expect_success(self.name)
+            seconds = time.monotonic() - began
+            printed = run.out + (run.err if self.tells_on_stderr else "")
+            return self.results(printed, work), seconds
 
-    def start(self, job, lower):
-        job.start(lower, self.prepare(job.work), ranks=self.ranks, env=self.environment)
+    def _start(self, job, lower):
+        job.start(lower, self.prepare(job.work), ranks=self.ranks, env=dict(self.env))
 
+    def _check(self, printed, runs, directory):
+        """`printed` to the standard output of these runs."""
+        if self.tells_on_stderr:
+            printed += "".join(run.err for run in runs)
+        check_equal(self.results(printed, directory), self.native[0], "results")
 
-@functools.cache
-def _native(application):
-    """Its results, and the seconds that it took."""
-    with mpis.scratch() as work:
-        command = application.prepare(work)
-        began = time.monotonic()
-        run = mpis.native("openmpi", command, application.ranks, work, application.run_s,
-                          env=application.environment).expect_success(application.name)
-        seconds = time.monotonic() - began
-        return application.results(run.out, work), seconds
+    def _wait(self, job, chance):
+        """For the time of a checkpoint."""
+        results, seconds = self.native
+        if self.wait:
+            self.wait(job, chance, results)
+            return
+        job.running.wait_for(chance.choice(self.phases), self.run_s)
+        spread_s = min(self.spread_s, seconds / 3)  # of a fast machine's short run
+        time.sleep(chance.random() * spread_s)
 
+    def runs_on(self, lower):
+        """A test: the application as it is."""
+        @timeout(3 * self.run_s)
+        def test(work):
+            job = fermata.Job(work)
+            self._start(job, lower)
+            printed = job.finish(self.run_s)
+            self._check(printed, [job.running], work)
+        return test
 
-def _make_plain(application, lower):
-    @timeout(3 * application.run_s)
-    def test(work):
-        job = fermata.Job(work)
-        application.start(job, lower)
-        printed = job.finish(application.run_s)
-        check_equal(application.results(printed, work), _native(application)[0], "results")
-    return test
+    def restarts(self, first, second, count=random_checkpoints.COUNT):
+        """A test: saved under one MPI, finished under the other, `count` times."""
+        @timeout((count + 2) * self.run_s)
+        def test(work):
+            _ = self.native  # made before a job runs that would not wait for it
+            title = f"{self.name} {first} {second}"
+            for job, chance in random_checkpoints.jobs(work, title, count):
+                self._start(job, first)
+                saved = job.running
+                self._wait(job, chance)
+                printed = random_checkpoints.resume(job, second, self.run_s)
+                self._check(printed, [saved, job.running], job.work)
+        return test
 
-
-def _make_restart(application, first, second, count):
-    @timeout((count + 2) * application.run_s)
-    def test(work):
-        results, seconds = _native(application)
-        spread_s = min(application.spread_s, seconds / 3)  # of a fast machine's short run
-        for job, chance in moments.jobs(work, f"{application.name} {first} {second}", count):
-            application.start(job, first)
-            job.running.wait_for(chance.choice(application.phases), application.run_s)
-            time.sleep(chance.random() * spread_s)
-            printed = moments.go_on(job, second, application.run_s)
-            check_equal(application.results(printed, job.work), results, "results")
-    return test
-
-
-def generate(application, count=moments.MOMENTS):
-    """The tests of one application: as it is, and `count` restarts in each direction."""
-    tests = {}
-    for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
-        tests[f"test_runs_on_{first}"] = slow(_make_plain(application, first))
-        tests[f"test_{first}_then_{second}"] = slow(
-            _make_restart(application, first, second, count))
-    return tests
+    def tests(self, count=random_checkpoints.COUNT, once=None):
+        """The application as it is, and `count` restarts in each direction: all of that is slow.
+        `once`: two MPIs for a single restart that is not."""
+        tests = {}
+        for first, second in (mpis.MPIS, mpis.MPIS[::-1]):
+            tests[f"test_runs_on_{first}"] = slow(self.runs_on(first))
+            tests[f"test_{first}_then_{second}"] = slow(self.restarts(first, second, count))
+        if once:
+            tests["test_once"] = self.restarts(*once, 1)
+        return tests

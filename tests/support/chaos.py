@@ -17,7 +17,7 @@ from support import errors, fermata, mpis, process
 from support.cases import Failed, TestTimeout, check
 
 RECORDS = mpis.BUILD / "tests/chaos"
-MOMENTS = mpis.BUILD / "tests/moments/moments.so"
+POINTS = mpis.BUILD / "tests/checkpoint_points.so"
 STEPS, STEP_MS = 120, 30
 REST = 15  # steps after which a program that asks for checkpoints does so
 MOST_RANKS = 6
@@ -29,7 +29,7 @@ ENDS = ("stop", "kill a rank", "kill mpirun", "kill the coordinator", "kill all"
         "kill a rank during a checkpoint", "kill all during a checkpoint")
 DAEMON_ENDS = ("kill the daemon", "kill the daemon during a checkpoint")
 CHECKPOINT = ("--json", "checkpoint", "job", "--timeout", "20s")
-# A checkpoint may be refused or given up for these reasons, and the job runs on
+# A checkpoint may be refused or given up for these reasons, and the job continues
 # (docs/reference/limits.md).
 EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
 GIVEN_UP = ("not done so in time", "not called it in time")
@@ -140,7 +140,7 @@ def sums(text):
 def native(plan, work):
     """The result without disturbance, and the fewest MPI calls that a rank makes. Debian's MPICH
     4.0.2 may let two threads into one part of UCX (seed 50192: "worker->inprogress++ == 0")."""
-    env = mpis.environment(LD_PRELOAD=str(MOMENTS), FERMATA_MOMENTS_COUNT=str(work / "calls"))
+    env = mpis.environment(LD_PRELOAD=str(POINTS), FERMATA_POINTS_COUNT=str(work / "calls"))
     mpi = "openmpi" if plan.serves else mpis.OTHER[plan.front]
     command = plan.command(mpi, work / "native", 0)
     result = process.run([*mpis.mpirun(mpi, plan.ranks), *map(str, command)], 90, env, work)
@@ -170,8 +170,8 @@ class Chaos:
         self.calls.mkdir()
         k = max(1, int(total_calls * 0.9 / plan.calls))
         chosen = ",".join(str(k * (i + 1)) for i in range(plan.calls))
-        env = {"LD_PRELOAD": str(MOMENTS), "FERMATA_MOMENTS_DIR": str(self.calls),
-               "FERMATA_MOMENTS": f"{int(plan.caller * plan.ranks)}:{chosen}"}
+        env = {"LD_PRELOAD": str(POINTS), "FERMATA_POINTS_DIR": str(self.calls),
+               "FERMATA_POINTS": f"{int(plan.caller * plan.ranks)}:{chosen}"}
         command = plan.command(plan.front, self.work / "files", STEP_MS)
         if plan.serves:  # which call is the k-th depends on the two threads of a rank
             env = {}
@@ -219,7 +219,7 @@ class Chaos:
 
     def a_call_waits(self):
         """Is there a rank that waits in one of the chosen calls?"""
-        fresh = {path.name for path in self.calls.glob("moment.*")} - self.answered
+        fresh = {path.name for path in self.calls.glob("point.*")} - self.answered
         self.answered |= fresh
         self.calls_met += len(fresh)
         return bool(fresh)
@@ -237,7 +237,7 @@ class Chaos:
             check("PASS" not in self.job.running.out, "the run ended before it was stopped")
         else:
             self.kill(hop)
-        for marker in self.calls.glob("moment.*"):
+        for marker in self.calls.glob("point.*"):
             marker.unlink()  # The ranks go back to before some of them.
         self.answered.clear()
 
@@ -245,7 +245,7 @@ class Chaos:
 
     def daemons(self):
         """Those of this job, which have left their parents. One whose coordinator was killed looks
-        for it for a minute; restarts go on beside it."""
+        for it for a minute; restarts continue beside it."""
         images = os.fsencode(self.work / "images")
         return [pid for pid in process.descendants()
                 if {b"daemon", images} <= set(process.command_line(pid))]

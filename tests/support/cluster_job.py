@@ -8,7 +8,7 @@ import time
 
 from support import mpis
 from support.cases import Failed, check
-from support.fermata import FERMATA, STEP, newest_snapshot
+from support.fermata import FERMATA, STEP
 
 STEPS = 24
 STEP_MS = 80
@@ -60,7 +60,9 @@ class Job:
         self._launch(f"{FERMATA} " + shlex.join(words), mpi)
 
     def restart(self, mpi, hosts, *more):
-        words = ["restart", "job", "--mpi", mpi, *(self._place(hosts) or ["--here"]), *more]
+        """hosts: None for those of before."""
+        place = [] if hosts is None else self._place(hosts) or ["--here"]
+        words = ["restart", "job", "--mpi", mpi, *place, *more]
         self._launch(f"{FERMATA} " + " ".join(words), mpi)
 
     def exec(self, mpi, hosts, *more):

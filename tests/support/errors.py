@@ -11,7 +11,7 @@ from support.mpis import BUILD, ROOT, WORK
 RECORDS = BUILD / "tests/errors"
 FAILED, USAGE, REFUSED, DAMAGED = 1, 2, 3, 4
 STEPS = 30
-UNHARMED = "the job ran on to the right result; the snapshot before was verified and restarted"
+UNHARMED = "the job continued to the right result; the snapshot before was verified and restarted"
 NOTHING_RAN = "nothing was started"
 
 

@@ -21,7 +21,7 @@ LEFT = ("new", "new (untold)", "damaged", "before")
 RAN_ON, ENDED, STOPPED = RUNS = ("ran on", "ended", "stopped")
 ENDS_S = 60
 # A program of several threads.
-WITH_THREADS = "items/signals_sleeps"
+WITH_THREADS = "resources/signals_sleeps"
 
 
 def wanted(point):
@@ -70,7 +70,7 @@ def compare(point, action, left, run):
 
 
 class FaultyJob(HealthyJob):
-    def go_on(self, lower, faults, *options):
+    def resume(self, lower, faults, *options):
         self._launch("restart", self.name, "--mpi", lower, *options, env={"FERMATA_FAULT": faults})
 
     def wait_until_restarted(self):

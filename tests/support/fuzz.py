@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Building and running the fuzz targets of tests/fuzz.
 
-A target is tests/fuzz/NAME.cpp with the sources that it uses, and its corpus beside it. clang
-builds it with libFuzzer and the sanitizers. The control plane's readers come as one static library
-with the same instrumentation, made by cargo (decision 0042). What Python reads has a NAME.py; it
-runs under atheris, which is libFuzzer, too.
+A target is tests/fuzz/targets/NAME.cpp with the sources that it uses; fuzz_corpus.py has its
+inputs. clang builds it with libFuzzer and the sanitizers. The control plane's readers come as one
+static library with the same instrumentation, made by cargo (decision 0042). What Python reads has a
+NAME.py; it runs under atheris, which is libFuzzer, too.
 """
 import hashlib
 import os
@@ -15,13 +15,12 @@ import sys
 import tempfile
 import time
 
-from support import fuzz_inputs, process
+from support import fuzz_corpus, fuzz_inputs, process
 from support.cases import Failed, check
+from support.fuzz_corpus import OUT
 from support.mpis import BUILD, ROOT
 
-HERE = ROOT / "tests/fuzz"
-CORPUS = HERE / "corpus"
-OUT = BUILD / "fuzz"
+HERE = ROOT / "tests/fuzz/targets"
 CLANG = "clang-19"
 
 SITES = [f"runtime/sites/{name}.cpp" for name in
@@ -70,10 +69,6 @@ def lacks(target):
 
 def targets():
     return sorted({*SOURCES, *PYTHON})
-
-
-def corpus(target):
-    return CORPUS / target
 
 
 def _newest(paths):
@@ -148,7 +143,8 @@ def _environment():
 def replay(target):
     """Runs every input of the corpus once. Returns the outcomes by the inputs' names; an empty text
     of a target that does not tell them."""
-    inputs = sorted(corpus(target).iterdir())
+    inputs = [path for directory in fuzz_corpus.directories(target)
+              for path in sorted(directory.iterdir())]
     ran = process.run([build(target), *LIMITS, *inputs], 120,
                       env={**_environment(), "FERMATA_FUZZ_TELL": "1"})
     ran.expect_success(f"replaying the corpus of {target}")
@@ -160,10 +156,10 @@ def replay(target):
 
 
 def write_made(target):
-    """Writes the inputs that are made (fuzz_inputs.py) into the corpus. Returns how many."""
+    """Writes the inputs that are made (fuzz_inputs.py) among the findings. Returns how many."""
     inputs = fuzz_inputs.made(target)
     for name, (contents, _outcome) in inputs.items():
-        (corpus(target) / name).write_bytes(contents)
+        (fuzz_corpus.named(target) / name).write_bytes(contents)
     return len(inputs)
 
 
@@ -172,7 +168,7 @@ def check_made(target, told):
     read as far as it should be: then the corpus no longer tests the reader behind that place."""
     inputs = fuzz_inputs.made(target)
     for name, (contents, outcome) in inputs.items():
-        path = corpus(target) / name
+        path = fuzz_corpus.named(target) / name
         check(path.exists() and path.read_bytes() == contents,
               f"{path.relative_to(ROOT)} is not what tests/support/fuzz_inputs.py makes: has a "
               f"layout changed? `./x fuzz {target} --made` writes it; then grow the corpus anew "
@@ -183,20 +179,18 @@ def check_made(target, told):
 
 
 def minimize(target):
-    """Leaves in the corpus the inputs with a name of their own, and of those that libFuzzer named
-    by their contents as few as cover what all covered. Returns how many there were and are."""
-    inputs = list(corpus(target).iterdir())
+    """Leaves in the archive as few inputs as cover, with those that have a name, what all covered.
+    Returns how many inputs there were and are."""
+    inputs = fuzz_corpus.unnamed(target)
+    own = len(list(fuzz_corpus.named(target).iterdir()))
     with tempfile.TemporaryDirectory(dir=OUT) as kept:
-        for path in inputs:
-            if not re.fullmatch("[0-9a-f]{40}", path.name):
-                shutil.copy(path, kept)
-        process.run([build(target), *LIMITS, "-set_cover_merge=1", kept, corpus(target)], 600,
+        shutil.copytree(fuzz_corpus.named(target), kept, dirs_exist_ok=True)
+        process.run([build(target), *LIMITS, "-set_cover_merge=1", kept,
+                     *fuzz_corpus.directories(target)], 600,
                     env=_environment()).expect_success(f"minimizing the corpus of {target}")
         needed = set(os.listdir(kept))
-    for path in inputs:
-        if path.name not in needed:
-            path.unlink()
-    return len(inputs), len(needed)
+    fuzz_corpus.pack(target, {name: inputs[name] for name in inputs if name in needed})
+    return own + len(inputs), len(needed)
 
 
 def _comes_again(program, finding):
@@ -221,7 +215,7 @@ def explore(target, seconds, findings, grown):
         left = max(1, round(until - time.monotonic()))
         result = process.run([program, *LIMITS, f"-max_total_time={left}",
                               f"-artifact_prefix={findings}/", "-print_final_stats=1",
-                              grown, corpus(target)],  # it writes into the first
+                              grown, *fuzz_corpus.directories(target)],  # it writes to the first
                              left + 60, env=_environment())
         ran = re.search(r"number_of_executed_units: *(\d+)", result.err)
         inputs += int(ran[1]) if ran else 0

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inputs of fuzz targets that are made, not found: good ones, and what was found before.
 
-They lie in tests/fuzz/corpus like the others (`./x fuzz --made` writes them). Images and messages
-are laid out as spec/ says, and the targets put the current version into what they read, so that
-none of them ends at a version, or at a field that has moved. Each comes with the outcome that its
-target must tell of it, which shows how far it was read.
+They lie in tests/fuzz/findings like what was found (`./x fuzz --made` writes them). Images and
+messages are laid out as spec/ says, and the targets put the current version into what they read, so
+that none of them ends at a version, or at a field that has moved. Each comes with the outcome that
+its target must tell of it, which shows how far it was read.
 """
 import copy
 import json
@@ -250,7 +250,7 @@ def _records():
 
 def _site_cache():
     def entry(status, count, rest, version=1):
-        # CacheHeader of runtime/launcher/site_cache.cpp
+        # CacheHeader of runtime/launcher/patch/site_cache.cpp
         header = struct.pack("<8sIIQQ20sIII", b"FSITES01", version, status, count, 999, bytes(20),
                              20, crc32c(rest), 6)
         return b"\1" + header + rest

@@ -89,8 +89,8 @@ def reap():
 
 def end_descendants(grace_s=3.0):
     """Ends every descendant: asks first, insists after grace_s."""
-    for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
-        until = time.monotonic() + patience
+    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
+        until = time.monotonic() + wait_s
         for pid in descendants():
             try:
                 os.kill(pid, number)
@@ -168,7 +168,7 @@ class Running:
 
     def wait_for_number(self, pattern, least, timeout_s=60):
         """Waits until the pattern's group was a number of at least this size in the output, of
-        either stream. A job that goes on after a restart may have gone past any smaller one. The
+        either stream. A job that continues after a restart may have gone past any smaller one. The
         time is for each step towards it: on a busy machine ranks that spin only take turns."""
         pattern = re.compile(pattern, re.M)
         self._wait_until(lambda: max((int(number) for text in (self.out, self.err)

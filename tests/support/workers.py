@@ -93,11 +93,11 @@ class Worker:
         except (EOFError, ConnectionResetError):
             return None
 
-    def dismiss(self, patience_s=15):
+    def dismiss(self, timeout_s=15):
         """Ends it, and with it whatever its test has started."""
         with contextlib.suppress(OSError):
             self.line.send(None)
-        until = time.monotonic() + patience_s
+        until = time.monotonic() + timeout_s
         while time.monotonic() < until:
             if os.waitpid(self.pid, os.WNOHANG)[0]:
                 return

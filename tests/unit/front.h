@@ -12,42 +12,52 @@
 namespace fermata::front {
 
 __thread Gate tls_gate;
+__thread mpi::Slot* tls_culprit;
 mpi::Slot g_nulls[mpi::kKindCount][mpi::kPredefinedCount];
 
-inline const char* name() { return "test"; }
-inline Slot* RequestList::get(i32 i) const { return static_cast<Slot**>(handles_)[i]; }
-inline void RequestList::put(i32 i, Slot* slot) const { static_cast<Slot**>(handles_)[i] = slot; }
-inline StatusList::StatusList(void* statuses) : statuses_(statuses) {}
-inline void StatusList::put(i32 i, const CanonStatus& status, int error) const {
+FERMATA_CALLBACK const char* name() { return "test"; }
+FERMATA_CALLBACK u64 port_room() { return 256; }
+FERMATA_CALLBACK bool objects_follow_world() { return false; }
+FERMATA_CALLBACK bool refuses_nested_epochs() { return false; }
+FERMATA_CALLBACK mpi::RequestSlot* RequestList::get(i32 i) const {
+  return static_cast<mpi::RequestSlot**>(handles_)[i];
+}
+FERMATA_CALLBACK void RequestList::put(i32 i, mpi::RequestSlot* slot) const {
+  static_cast<mpi::RequestSlot**>(handles_)[i] = slot;
+}
+FERMATA_CALLBACK StatusList::StatusList(void* statuses) : statuses_(statuses) {}
+FERMATA_CALLBACK void StatusList::put(i32 i, const CanonStatus& status, int error) const {
   CanonStatus* const out = static_cast<CanonStatus*>(statuses_) + i;
   *out = status;
   out->error = error;
 }
-inline Slot* predefined(Kind kind, u32 canonical) {
+FERMATA_CALLBACK Slot* predefined(Kind kind, u32 canonical) {
   Slot* const slot = &g_nulls[kind][canonical];
   slot->index = canonical;
   slot->kind = kind;
   slot->flags = mpi::kSlotLive | mpi::kSlotPredefined;
   return slot;
 }
-inline void for_each_predefined(PredefinedVisitor, void*) {}
-inline void call_user_op(void*, void*, void*, int*, Slot*) {}
-inline int call_copy_attr(Kind, void*, Slot*, int, void*, mpi::AttributeValue&,
-                          mpi::AttributeValue*, int*) {
+FERMATA_CALLBACK void for_each_predefined(PredefinedVisitor, void*) {}
+FERMATA_CALLBACK void call_user_op(void*, void*, void*, int*, mpi::DatatypeSlot*) {}
+FERMATA_CALLBACK int call_copy_attr(Kind, void*, Slot*, int, void*, mpi::AttributeValue&,
+                                    mpi::AttributeValue*, int*) {
   return 0;
 }
-inline int call_delete_attr(Kind, void*, Slot*, int, mpi::AttributeValue&, void*) { return 0; }
-inline void call_errhandler(Kind, void*, Slot*, int*) {}
-inline i32 app_error_code(int error_class) { return error_class; }
-inline int app_keyval(int keyval) { return keyval; }
-inline int app_win_flavor(int canonical) { return canonical; }
-inline int app_win_model(int canonical) { return canonical; }
-inline int app_rank(int canonical) { return canonical; }
-inline int call_grequest_query(void*, void*, CanonStatus*) { return 0; }
-inline int call_grequest_free(void*, void*) { return 0; }
-inline int call_grequest_cancel(void*, void*, int) { return 0; }
-inline void peer_counts(Slot*, int*, int*) {}
-inline void degree_counts(Slot*, int*, int*) {}
+FERMATA_CALLBACK int call_delete_attr(Kind, void*, Slot*, int, mpi::AttributeValue&, void*) {
+  return 0;
+}
+FERMATA_CALLBACK void call_errhandler(Kind, void*, Slot*, int*) {}
+FERMATA_CALLBACK i32 app_error_code(int error_class) { return error_class; }
+FERMATA_CALLBACK int app_keyval(int keyval) { return keyval; }
+FERMATA_CALLBACK int app_win_flavor(int canonical) { return canonical; }
+FERMATA_CALLBACK int app_win_model(int canonical) { return canonical; }
+FERMATA_CALLBACK int app_rank(int canonical) { return canonical; }
+FERMATA_CALLBACK int call_grequest_query(void*, void*, CanonStatus*) { return 0; }
+FERMATA_CALLBACK int call_grequest_free(void*, void*) { return 0; }
+FERMATA_CALLBACK int call_grequest_cancel(void*, void*, int) { return 0; }
+FERMATA_CALLBACK void peer_counts(mpi::CommSlot*, int*, int*) {}
+FERMATA_CALLBACK void degree_counts(mpi::CommSlot*, int*, int*) {}
 
 }  // namespace fermata::front
 

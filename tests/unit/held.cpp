@@ -1,41 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the books say when a program begins to receive a message that is held: when the lower half
-// takes the receive, when it refuses it, when the message does not fit, and when the program has
-// freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does the
-// first.
+// What the core state say when a program begins to receive a message that is held: when the lower
+// half takes the receive, when it refuses it, when the message does not fit, and when the program
+// has freed the request meanwhile. With real MPIs below it, tests/programs/mpi/synchronous.c does
+// the first.
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/obligations.h"
 #include "unit/front.h"
 
 static Comm world, own;
 static i32 members[] = {0, 1};
-static Slot world_slot, own_slot, byte_slot;
+static CommSlot world_slot, own_slot;
+static DatatypeSlot byte_slot;
 static int outcome;
 static i32 receipt_tag;
 static u64 freed;
 
-static int improbe(int source, int tag, u64, int* flag, u64* message, CanonStatus* status) {
+static int improbe(int source, int tag, RealComm, int* flag, RealMessage* message,
+                   CanonStatus* status) {
   EXPECT(source == 1 && tag == kAnyTag);
   *flag = 1;
-  *message = 77;
+  *message = {77};
   status->source = 1;
   status->tag = 3;
   return kSuccess;
 }
-static int imrecv(void*, int, u64, u64* message, u64* request) {
-  EXPECT(*message == 77);
-  if (outcome == kSuccess) *request = 88;
+static int imrecv(void*, int, RealDatatype, RealMessage* message, RealRequest* request) {
+  EXPECT(message->value == 77);
+  if (outcome == kSuccess) *request = {88};
   return outcome;
 }
-static int test(u64* request, int* flag, CanonStatus* status) {
-  EXPECT(*request == 88);
+static int test(RealRequest* request, int* flag, CanonStatus* status) {
+  EXPECT(request->value == 88);
   *flag = 1;
   status->source = 1;
   return kSuccess;
 }
-static int request_free(u64* request) {
-  freed = *request;
+static int request_free(RealRequest* request) {
+  freed = request->value;
   return kSuccess;
 }
-static int send(const void*, int count, u64, int, int tag, u64) {
+static int send(const void*, int count, RealDatatype, int, int tag, RealComm) {
   EXPECT(count == 0);
   receipt_tag = tag;
   return kSuccess;
@@ -52,90 +56,90 @@ static void start() {
   calls.mpi = &mpi;
   crossing().lower = &calls;
   Core& core = state();
-  core.world_size = 2;
-  core.sent = arena_array<u64>(2);
-  core.received = arena_array<u64>(2);
-  core.own_comm = &own_slot;
+  core.world.size = 2;
+  core.p2p.sent = arena_array<u64>(2);
+  core.p2p.received = arena_array<u64>(2);
+  core.p2p.own_comm = &own_slot;
   own_slot.object = &own;
   world.members = members;
   world.size = 2;
   world.remote_size = -1;
   world.slot = &world_slot;
   world_slot.object = &world;
-  core.comms = &world;
+  core.comms.live = &world;
 }
 
 /// One message of rank 1, which waits for the receipt 5.
-static Early* hold() {
-  EXPECT(early_hold_one(&world, 1));
-  Early* const early = world.early_first;
-  early->owed_to = 1;
-  early->owed_tag = 5;
+static UnexpectedMessage* hold() {
+  EXPECT(unexpected_hold_one(&world, 1));
+  UnexpectedMessage* const kept = world.unexpected_first;
+  kept->owed_to = 1;
+  kept->owed_tag = 5;
   receipt_tag = 0;
-  return early;
+  return kept;
 }
 
-static Slot* receive(RequestKind kind) {
-  Slot* const slot = request_slot_new();
+static RequestSlot* receive(RequestKind kind) {
+  RequestSlot* const slot = request_slot_new();
   Request* const request = request_of(slot);
   request_start(request, kind, RequestState::kActive);
   request->comm = &world_slot;
   request->peer = kAnySource;
   request->tag = 3;
   request->datatype = &byte_slot;
-  slot->real = 99;
+  slot->real() = {99};
   return slot;
 }
 
 static bool is_gone() {
-  const Core& core = state();
-  return !world.early_first && core.early_held == 0 && core.early_messages == 0 &&
+  const P2pState& p2p = state().p2p;
+  return !world.unexpected_first && p2p.unexpected_held == 0 && p2p.unexpected_messages == 0 &&
          receipt_tag == 5;
 }
 
 static void test_taken() {
-  Early* const early = hold();
-  Slot* const slot = receive(RequestKind::kRecv);
-  EXPECT(state().received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
-  EXPECT(early_match(&world, kAnySource, 3) == early);
+  UnexpectedMessage* const kept = hold();
+  RequestSlot* const slot = receive(RequestKind::kRecv);
+  EXPECT(state().p2p.received[1] == 1 && kept_from(1) == 1 && held_from(1) == 1);
+  EXPECT(unexpected_match(&world, kAnySource, 3) == kept);
   outcome = kSuccess;
-  EXPECT(early_receive(early, slot) == kSuccess);
-  EXPECT(is_gone() && state().received[1] == 0 && slot->real == 88);
-  EXPECT(request_of(slot)->mode == SendMode::kMatched);
+  EXPECT(unexpected_receive(kept, slot) == kSuccess);
+  EXPECT(is_gone() && state().p2p.received[1] == 0 && slot->real().value == 88);
+  EXPECT(request_of(slot)->receive_mode == ReceiveMode::kHeld);
 }
 
 static void test_taken_by_a_persistent_receive() {
-  Slot* const slot = receive(RequestKind::kPersistentRecv);
+  RequestSlot* const slot = receive(RequestKind::kPersistentRecv);
   request_of(slot)->state = RequestState::kInactive;
   outcome = kSuccess;
-  EXPECT(early_receive(hold(), slot) == kSuccess);
-  EXPECT(is_gone() && slot->real == 88);
+  EXPECT(unexpected_receive(hold(), slot) == kSuccess);
+  EXPECT(is_gone() && slot->real().value == 88);
   EXPECT(request_of(slot)->state == RequestState::kActive);
-  Slot* handle = slot;
-  retire(&handle);
-  EXPECT(handle == slot && slot->real == 99);
+  RequestSlot* handle = slot;
+  release_handle(&handle);
+  EXPECT(handle == slot && slot->real().value == 99);
   EXPECT(request_of(slot)->state == RequestState::kInactive);
-  EXPECT(request_of(slot)->mode == SendMode::kStandard);
+  EXPECT(request_of(slot)->receive_mode == ReceiveMode::kPosted);
 }
 
 static void test_refused() {
-  Early* const early = hold();
-  Slot* const slot = receive(RequestKind::kRecv);
+  UnexpectedMessage* const kept = hold();
+  RequestSlot* const slot = receive(RequestKind::kRecv);
   outcome = kErrType;
-  EXPECT(early_receive(early, slot) == kErrType);
-  EXPECT(world.early_first == early && held_from(1) == 1 && state().received[1] == 1);
-  EXPECT(receipt_tag == 0 && slot->real == 99);
+  EXPECT(unexpected_receive(kept, slot) == kErrType);
+  EXPECT(world.unexpected_first == kept && held_from(1) == 1 && state().p2p.received[1] == 1);
+  EXPECT(receipt_tag == 0 && slot->real().value == 99);
   outcome = kErrTruncate;  // it has been received, and is lost
-  EXPECT(early_receive(early, slot) == kErrTruncate);
-  EXPECT(is_gone() && state().received[1] == 1);
+  EXPECT(unexpected_receive(kept, slot) == kErrTruncate);
+  EXPECT(is_gone() && state().p2p.received[1] == 1);
 }
 
 static void test_freed_while_active() {
-  Slot* const slot = receive(RequestKind::kPersistentRecv);
+  RequestSlot* const slot = receive(RequestKind::kPersistentRecv);
   outcome = kSuccess;
-  EXPECT(early_receive(hold(), slot) == kSuccess);
-  request_of(slot)->forgotten = true;
-  EXPECT(settle_if_finished(slot));
+  EXPECT(unexpected_receive(hold(), slot) == kSuccess);
+  request_of(slot)->holder = Holder::kNobody;
+  EXPECT(complete_if_finished(slot));
   EXPECT(freed == 99 && slot->flags == 0);
 }
 

@@ -96,9 +96,9 @@ static void make_image(image::Reader& reader, char letter, u64 saved_ns, u32 kin
 static void one_host(u32 kind) {
   image::Reader reader;
   make_image(reader, rank ? 'B' : 'A', rank ? 2000 : 1000, kind);
-  memory::Trouble trouble;
+  memory::RestoreError error;
   const memory::World world{gather, rank, 2};
-  EXPECT(memory::restore_objects(reader, world, trouble));
+  EXPECT(memory::restore_objects(reader, world, error));
   image::ImageRegion region{};
   region.start = 0x1234'0000'0000;
   region.end = region.start + 12288;
@@ -126,7 +126,7 @@ static void one_host(u32 kind) {
   EXPECT(real != 123456789 && memory::known_segment(real) == 123456789);
   EXPECT(memory::stat_segment(real, info) && info.attach_count == 2);
   EXPECT(gather(&word, 1, all) == 0);
-  if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
+  if (rank == 0) EXPECT(memory::control_segment(123456789, sys::kIpcRmid, 0));
 }
 
 /// Who has not used a segment knows it, but does not save it, and waits for nobody.
@@ -136,9 +136,9 @@ static void segment_of_rank_0() {
   image::ImageHeader header{};
   header.objects.count = rank == 0;
   reader.header = &header;
-  memory::Trouble trouble;
+  memory::RestoreError error;
   const memory::World world{gather, rank, 2};
-  EXPECT(memory::restore_objects(reader, world, trouble));
+  EXPECT(memory::restore_objects(reader, world, error));
   const u32 real = memory::real_segment(123456789);
   memory::SegmentInfo info;
   EXPECT(real != 123456789 && memory::stat_segment(real, info));
@@ -149,19 +149,19 @@ static void segment_of_rank_0() {
   memory::each_segment([&](const memory::SegmentPair& pair) { is_own = is_own || pair.is_own; });
   EXPECT(is_own && shares);
   EXPECT(memory::finish_objects(reader, world));
-  if (rank == 0) EXPECT(memory::control_segment(123456789, memory::kRemoveSegment, 0));
+  if (rank == 0) EXPECT(memory::control_segment(123456789, sys::kIpcRmid, 0));
 }
 
-/// Who could only read may have read when the others had gone on.
+/// Who could only read may have read when the others had continued.
 static void read_later_by_who_cannot_write() {
   image::Reader reader;
   make_image(reader, rank ? 'B' : 'A', rank ? 2000 : 1000, memory::kNameless);
   image::ImageObject object = reader.objects[0];
   if (rank == 1) object.flags &= ~u32(memory::kWritable);
   reader.objects = &object;
-  memory::Trouble trouble;
+  memory::RestoreError error;
   const memory::World world{gather, rank, 2};
-  EXPECT(memory::restore_objects(reader, world, trouble));
+  EXPECT(memory::restore_objects(reader, world, error));
   char letter = 0;
   const int fd = memory::object_descriptor(42, 1);
   EXPECT(fd >= 0 && pread(fd, &letter, 1, 4096) == 1 && letter == 'A');
@@ -173,11 +173,11 @@ static void two_hosts() {
   if (rank == 1) EXPECT(sethostname("elsewhere", 9) == 0);
   image::Reader reader;
   make_image(reader, 'A', 1000, memory::kNameless);
-  memory::Trouble trouble;
-  const Status done = memory::restore_objects(reader, {gather, rank, 2}, trouble);
-  EXPECT(!done && strstr(trouble.what, "different hosts"));
-  EXPECT(strstr(trouble.where.data, "/memfd:test") && strstr(trouble.where.data, "rank 1"));
-  EXPECT(trouble.silent == (rank == 1));
+  memory::RestoreError error;
+  const Status done = memory::restore_objects(reader, {gather, rank, 2}, error);
+  EXPECT(!done && strstr(error.what, "different hosts"));
+  EXPECT(strstr(error.where.data, "/memfd:test") && strstr(error.where.data, "rank 1"));
+  EXPECT(error.silent == (rank == 1));
 }
 
 /// Runs `body` as two ranks. Returns 0 if both succeed or may not try.
@@ -235,9 +235,9 @@ static void make_part(image::Reader& reader, char letter, u64 from, u32 kind, co
 static void parts(u32 kind, const char* path) {
   image::Reader reader;
   make_part(reader, rank ? 'B' : 'A', rank ? 2 * 4096 : 0, kind, path);
-  memory::Trouble trouble;
+  memory::RestoreError error;
   const memory::World world{gather, rank, 2};
-  EXPECT(memory::restore_objects(reader, world, trouble));
+  EXPECT(memory::restore_objects(reader, world, error));
   const int fd = kind == memory::kFile ? -1 : dup(memory::object_descriptor(42, 0));
   EXPECT(memory::finish_objects(reader, world));
   char letters[6] = {};

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the MPI core that are pure: they touch the arena and the slots, and neither a lower
 // half nor a launcher.
+#include "mpi/objects/groups.h"
+#include "mpi/p2p/unexpected.h"
+#include "mpi/safepoint/rebuild.h"
 #include "unit/front.h"
 
 static void test_arena() {
@@ -19,10 +22,10 @@ static void test_arena() {
 }
 
 static void test_groups() {
-  state().world_rank = 2;
+  state().world.rank = 2;
   const i32 everyone[] = {0, 1, 2, 3, 4, 5};
-  Slot* const all = group_new(everyone, 6);
-  Slot *even = nullptr, *odd = nullptr, *both = nullptr, *none = nullptr;
+  GroupSlot* const all = group_new(everyone, 6);
+  GroupSlot *even = nullptr, *odd = nullptr, *both = nullptr, *none = nullptr;
   int ranges[1][3] = {{4, 0, -2}};
   EXPECT(core::Group_range_incl(all, 1, ranges, &even) == kSuccess);
   EXPECT(core::Group_difference(all, even, &odd) == kSuccess);
@@ -41,24 +44,24 @@ static void test_groups() {
   EXPECT(core::Group_free(&both) == kSuccess && both->index == kGroupNull);
 }
 
-static Slot* derived(i32 combiner, u64 size, Slot* child, i32 blocks) {
+static DatatypeSlot* derived(i32 combiner, u64 size, DatatypeSlot* child, i32 blocks) {
   Type* const type = arena_new<Type>();
   type->refs = 1;
   type->combiner = combiner;
   type->types = arena_copy(&child, 1);
   type->types_count = 1;
   type->ints = arena_copy(&blocks, 1);
-  Slot* const slot = slot_new(kDatatype, type);
-  slot->spare = size;
+  DatatypeSlot* const slot = slot_new<kDatatype>(type);
+  slot->type_size = size;
   return slot;
 }
 
 static void test_counts() {
-  Slot* const integer = front::predefined(kDatatype, kInt);
-  integer->spare = 4;
-  Slot* const pair = front::predefined(kDatatype, 0x229);  // MPI_DOUBLE_INT
-  pair->spare = 12;
-  Slot* const three = derived(kCombinerContiguous, 12, integer, 3);
+  DatatypeSlot* const integer = front::predefined<kDatatype>(kInt);
+  integer->type_size = 4;
+  DatatypeSlot* const pair = front::predefined<kDatatype>(0x229);  // MPI_DOUBLE_INT
+  pair->type_size = 12;
+  DatatypeSlot* const three = derived(kCombinerContiguous, 12, integer, 3);
   CanonStatus status{};
   int n = 0;
   status.set_bytes(44);
@@ -76,27 +79,27 @@ static void test_counts() {
 
 static void test_early_order() {
   Comm comm{};
-  Early messages[3]{};
+  UnexpectedMessage messages[3]{};
   const i32 sources[] = {1, 2, 1}, tags[] = {5, 6, 6};
   for (int i = 0; i < 3; i++) {
     messages[i].comm = &comm;
     messages[i].source = sources[i];
     messages[i].tag = tags[i];
-    early_append(&messages[i]);
+    unexpected_append(&messages[i]);
   }
-  EXPECT(early_match(&comm, kAnySource, kAnyTag) == &messages[0]);
-  EXPECT(early_match(&comm, 1, 6) == &messages[2]);
-  EXPECT(early_match(&comm, kAnySource, 6) == &messages[1]);
-  EXPECT(early_match(&comm, 2, 5) == nullptr);
-  early_unlink(&messages[1]);
-  EXPECT(early_match(&comm, kAnySource, 6) == &messages[2]);
-  early_unlink(&messages[0]), early_unlink(&messages[2]);
-  EXPECT(!comm.early_first && !comm.early_last);
+  EXPECT(unexpected_match(&comm, kAnySource, kAnyTag) == &messages[0]);
+  EXPECT(unexpected_match(&comm, 1, 6) == &messages[2]);
+  EXPECT(unexpected_match(&comm, kAnySource, 6) == &messages[1]);
+  EXPECT(unexpected_match(&comm, 2, 5) == nullptr);
+  unexpected_unlink(&messages[1]);
+  EXPECT(unexpected_match(&comm, kAnySource, 6) == &messages[2]);
+  unexpected_unlink(&messages[0]), unexpected_unlink(&messages[2]);
+  EXPECT(!comm.unexpected_first && !comm.unexpected_last);
 }
 
 static void test_repost_order() {
   constexpr u32 kCount = 101;
-  Slot* posted[kCount];
+  RequestSlot* posted[kCount];
   for (u32 i = 0; i < kCount; i++) {
     posted[i] = request_slot_new();
     request_of(posted[i])->order = (i * 37) % kCount;
@@ -108,7 +111,7 @@ static void test_repost_order() {
 }
 
 static void test_infos() {
-  Slot* info = nullptr;
+  InfoSlot* info = nullptr;
   EXPECT(core::Info_create(&info) == kSuccess);
   EXPECT(core::Info_set(info, "first", "1") == kSuccess);
   EXPECT(core::Info_set(info, "second", "two") == kSuccess);

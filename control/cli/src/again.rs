@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A restart goes on as the job last ran: under that MPI, on those hosts, with as many checkpoints.
-//! What the command line says comes first, and one line tells what has been taken over.
+//! A restart continues as the job last ran: under that MPI, on those hosts, with as many
+//! checkpoints. What the command line says comes first, and one line tells what has been taken
+//! over.
 //!
 //! Invariant: commands, and hosts to run them on, are taken from a record that is sealed with the
 //! user's key, or the user's own where there is no key. The other words of a record choose among
 //! what is registered here.
 
 use crate::ending::hosts_left;
-use crate::hosts::{batch_system_names_hosts, word};
-use crate::key;
 use crate::output::duration;
-use crate::registry::{Family, Lower, Prefix};
-use crate::run::{KEEP_DEFAULT, Start};
 use anyhow::Result;
+use fermata_launch::hosts::{batch_system_names_hosts, word};
+use fermata_launch::key;
+use fermata_launch::mpi::{Family, Lower};
+use fermata_launch::registry::Prefix;
+use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_storage::{JobDir, StorageError};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::JobRecord;
 use std::path::PathBuf;
 
-/// How a job is to go on.
+/// How a job is to continue.
 pub struct Again {
     /// With what was taken over.
     pub start: Start,
@@ -43,21 +45,27 @@ pub fn write(job: &JobDir, record: &JobRecord) -> Result<(), StorageError> {
 /// # Errors
 /// There is none.
 pub fn last_run(job: &JobDir) -> Result<JobRecord, StorageError> {
+    let (record, is_believed) = own_record(job)?;
+    Ok(if is_believed { record } else { record.without_commands() })
+}
+
+/// The user's own record of a job as it stands there, and whether it is sealed as it should be.
+fn own_record(job: &JobDir) -> Result<(JobRecord, bool), StorageError> {
     job.open()?;
     let whose = key::own();
     let (record, seal) = job.read_sealed_record(whose.key())?;
-    Ok(if whose.accept(seal).is_ok() { record } else { record.without_commands() })
+    Ok((record, whose.accept(seal).is_ok()))
 }
 
 /// How the job of a snapshot last ran, if there is a record of that. `here`: nobody asks for hosts.
 pub fn last_run_of(directory: &JobDir, job: &str, here: bool) -> Option<JobRecord> {
-    let told = directory.read_record().ok()?;
-    let mut record = last_run(directory).ok()?;
-    if record.job != job {
+    let (mut record, is_believed) = own_record(directory).ok()?;
+    let has_commands = record.has_commands();
+    if !is_believed || record.job != job {
         record = record.without_commands();
     }
-    if told.has_commands() && !record.has_commands() && !here {
-        tell(format_args!(
+    if has_commands && !record.has_commands() && !here {
+        print_error(format_args!(
             "{} is not sealed with your key for this job: hosts, --remote-shell, --local-dir and \
              --mpirun-arg are not taken from it\n  \
              hint: made by an older Fermata, where there was another key, or by somebody else; \
@@ -68,8 +76,8 @@ pub fn last_run_of(directory: &JobDir, job: &str, here: bool) -> Option<JobRecor
     Some(record)
 }
 
-/// How a job is to go on that last ran as `before` says. `native`: the family that its program was
-/// built for; `here`: not on the hosts of before.
+/// How a job is to continue that last ran as `before` says. `native`: the family that its program
+/// was built for; `here`: not on the hosts of before.
 ///
 /// # Errors
 /// The MPI that was asked for, or any at all, is not registered.
@@ -90,8 +98,8 @@ pub fn again(
     }
     let lower = prefix.choose(start.mpi.as_deref(), Some(native))?;
     if is_gone {
-        tell(format_args!(
-            "MPI '{}', which the job last ran on, is not registered here; it goes on under {}\n  \
+        print_error(format_args!(
+            "MPI '{}', which the job last ran on, is not registered here; it continues under {}\n  \
              hint: fermata mpi list, and choose with --mpi",
             before.lower, lower.name
         ));
@@ -106,7 +114,7 @@ pub fn again(
     }
     take_checkpoints(&mut start, before, &mut taken);
     if !taken.is_empty() {
-        tell(format_args!("goes on as the job last ran: {}", taken.join(" ")));
+        print_error(format_args!("continues as the job last ran: {}", taken.join(" ")));
     }
     Ok(Again { start, lower })
 }
@@ -118,7 +126,10 @@ fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut
     if !given && !in_batch {
         start.hosts = left(&before.hosts, &before.lost_host);
         if start.hosts.len() < before.hosts.len() {
-            tell(format_args!("host {} was lost; the job goes on without it", before.lost_host));
+            print_error(format_args!(
+                "host {} was lost; the job continues without it",
+                before.lost_host
+            ));
         }
         if !start.hosts.is_empty() {
             taken.push(format!("--host {}", start.hosts.join(",")));

@@ -3,13 +3,13 @@
 //! it; what a command does is in the module of its name.
 
 use crate::exit;
-use crate::files::Rule;
-use crate::kept::parse_which;
-use crate::moved::Move;
 use crate::output::{parse_bytes, parse_duration_ms};
-use crate::run::{KEEP_DEFAULT, SaveFiles, Start};
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
+use fermata_launch::files::Rule;
+use fermata_launch::kept::parse_which;
+use fermata_launch::moved::Move;
+use fermata_launch::start::{KEEP_DEFAULT, SaveFiles, Start};
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
 use std::ffi::OsString;
@@ -39,6 +39,28 @@ pub struct Cli {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// `--files` of a restart: `fermata_launch::files::Rule`, with the words of the help.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum FilesRule {
+    /// Cut files back to their size at the checkpoint; refuse if contents are lost
+    #[default]
+    Restore,
+    /// Leave every file as it is, and say what has changed
+    Keep,
+    /// Refuse the restart if any file has changed
+    Fail,
+}
+
+impl From<FilesRule> for Rule {
+    fn from(rule: FilesRule) -> Self {
+        match rule {
+            FilesRule::Restore => Self::Restore,
+            FilesRule::Keep => Self::Keep,
+            FilesRule::Fail => Self::Fail,
+        }
+    }
 }
 
 /// Clocks (decision 0003), or the two-phase algorithm.
@@ -143,7 +165,7 @@ Example:
         checkpointer: Checkpointer,
         #[command(flatten)]
         files: FilesArgs,
-        /// Encrypt the memory in snapshots, with your key; a restart goes on so
+        /// Encrypt the memory in snapshots, with your key; a restart continues so
         #[arg(long)]
         encrypt: bool,
         /// The program and its arguments, after --; further ones after : and -n N
@@ -187,7 +209,7 @@ Example:
         restore: Option<PathBuf>,
         /// With --restore: what to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
-        files: Rule,
+        files: FilesRule,
         /// With --restore: a directory of the job that has moved; may be repeated
         #[arg(long, value_name = "OLD=NEW", value_parser = Move::parse)]
         map: Vec<Move>,
@@ -234,7 +256,7 @@ Example:
         #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "60s")]
         timeout: u64,
     },
-    /// Go on from a snapshot, on the same or another MPI
+    /// Continue from a snapshot, on the same or another MPI
     #[command(after_help = "\
 Example:
   fermata restart work --mpi mpich
@@ -248,7 +270,7 @@ Example:
         here: bool,
         /// What to do about files that changed after the checkpoint
         #[arg(long, value_name = "RULE", value_enum, default_value_t)]
-        files: Rule,
+        files: FilesRule,
         /// A directory, or file, of the job that has moved: the program, its libraries, its files
         /// and its working directory are looked for there; may be repeated, the longest OLD holds
         #[arg(long, value_name = "OLD=NEW", value_parser = Move::parse)]

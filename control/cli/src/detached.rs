@@ -7,7 +7,7 @@
 //! else gets it.
 
 use crate::again;
-use crate::run::{Service, make_directory, no_record, start_coordinator};
+use crate::service::{Service, make_directory, no_record, start_coordinator};
 use crate::state::{refuse_living_ranks, take};
 use anyhow::{Context, Result};
 use fermata_storage::{JobDir, JobLock};

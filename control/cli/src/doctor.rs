@@ -5,11 +5,13 @@
 //! run is what a job of one rank shows under each registered MPI.
 
 use crate::exit::FAILURE;
-use crate::jobs::Place;
-use crate::output::{Output, human_bytes};
-use crate::registry::{Family, Lower, Prefix};
+use crate::jobs::JobsDir;
+use crate::output::Output;
 use crate::trial;
 use anyhow::Result;
+use fermata_launch::mpi::{Family, Lower};
+use fermata_launch::registry::Prefix;
+use fermata_launch::units::human_bytes;
 use fermata_transport::{leave_runtime_dir, runtime_dir};
 use serde::Serialize;
 use serde_json::json;
@@ -316,7 +318,8 @@ fn trials(prefix: &Prefix, lowers: &[Lower]) -> Vec<Finding> {
     let mut out = Vec::new();
     for (lower, outcome) in usable.iter().zip(trial::jobs(prefix, &usable)) {
         let name = &lower.name;
-        let finding = tried(format!("a job on {name}"), "ran, was saved, went on", &outcome, MEANS);
+        let finding =
+            tried(format!("a job on {name}"), "ran, was saved, continued", &outcome, MEANS);
         let advice = match finding.advice.as_str() {
             "" => format!("try what is above; then fermata mpi add {} --name {name}", lower.mpicc),
             own => own.to_owned(),
@@ -391,7 +394,7 @@ fn existing(path: &Path) -> PathBuf {
     whole.ancestors().find(|dir| dir.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
-fn place(place: &Place) -> Vec<Finding> {
+fn place(place: &JobsDir) -> Vec<Finding> {
     let dir = existing(place.dir());
     let writable = fermata_sysio::is_writable(&dir);
     let mut out = vec![
@@ -441,7 +444,7 @@ fn describe(title: &str, findings: &[Finding]) -> String {
 }
 
 /// `fermata doctor`
-pub fn doctor(jobs: &Place, output: Output) -> Result<u8> {
+pub fn doctor(jobs: &JobsDir, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let refusal = prefix.probe("machine").err().map(|error| error.to_string());
     let parts = [

@@ -5,13 +5,13 @@
 use crate::exit::FAILURE;
 use crate::hints::{self, quoted, quoted_path};
 use crate::jobs::unix_now_s;
-use crate::key;
 use crate::output::{Output, human_age};
-use crate::run::Start;
 use crate::wait::Waited;
-use fermata_coordinator::Ending;
+use fermata_coordinator::JobEnd;
+use fermata_launch::key;
+use fermata_launch::start::Start;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::JobRecord;
 use serde_json::json;
 use signal_hook::low_level::signal_name;
@@ -28,14 +28,14 @@ pub struct End {
     newest_epoch: u32,
     /// Why it has not ended well.
     why: Option<String>,
-    /// There is nothing to go on from or to start again that the user does not know of.
+    /// There is nothing to continue from or to start again that the user does not know of.
     is_plain: bool,
     lost_host: Option<String>,
 }
 
 impl End {
     /// From what mpirun and the coordinator say.
-    pub fn of(waited: &Waited, ending: &Ending) -> Self {
+    pub fn of(waited: &Waited, ending: &JobEnd) -> Self {
         let status = waited.status;
         let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
@@ -62,27 +62,28 @@ impl End {
         self.stopped_at.is_none() && self.why.is_none()
     }
 
-    /// The last line: what is saved, and the command that goes on. None if the job has ended well.
-    pub fn tell(&self, job: &JobDir, start: &Start, patience: Duration) {
+    /// The last line: what is saved, and the command that continues. None if the job has ended
+    /// well.
+    pub fn report(&self, job: &JobDir, start: &Start, timeout: Duration) {
         let name = hints::name_of(job);
         if let Some(epoch) = self.stopped_at {
-            let go_on = command_to_go_on(job, start, None);
-            return tell(format_args!(
-                "job {name} stopped at checkpoint {epoch}; go on with: {go_on}"
+            let resume = command_to_resume(job, start, None);
+            return print_error(format_args!(
+                "job {name} stopped at checkpoint {epoch}; continue with: {resume}"
             ));
         }
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
         let directory = job.clone();
-        let saved = within(patience, move || newest(&directory)).flatten();
+        let saved = within(timeout, move || newest(&directory)).flatten();
         let hint = match saved {
             Some((epoch, age_s)) => format!(
-                "checkpoint {epoch}, {} old, is saved; go on with: {}",
+                "checkpoint {epoch}, {} old, is saved; continue with: {}",
                 human_age(age_s),
-                command_to_go_on(job, start, self.lost_host.as_deref())
+                command_to_resume(job, start, self.lost_host.as_deref())
             ),
             None => "nothing of it is saved; start it again".into(),
         };
-        tell(format_args!("job {name} has not ended well: {why}\n  hint: {hint}"));
+        print_error(format_args!("job {name} has not ended well: {why}\n  hint: {hint}"));
     }
 
     /// For programs.
@@ -96,7 +97,7 @@ impl End {
     }
 }
 
-fn why_not_well(waited: &Waited, ending: &Ending, native: u8) -> Option<String> {
+fn why_not_well(waited: &Waited, ending: &JobEnd, native: u8) -> Option<String> {
     let shortfall = ending.ends.shortfall.clone();
     if let Some(host) = &waited.given_up {
         return shortfall.or_else(|| Some(format!("host {host} is lost")));
@@ -122,7 +123,7 @@ fn newest(job: &JobDir) -> Option<(u32, u64)> {
 }
 
 /// The restart; after a lost host on those that are left, if the job was given its hosts.
-pub fn command_to_go_on(job: &JobDir, start: &Start, lost_host: Option<&str>) -> String {
+pub fn command_to_resume(job: &JobDir, start: &Start, lost_host: Option<&str>) -> String {
     let left = lost_host.map_or(Vec::new(), |lost| hosts_left(&start.hosts, lost));
     let mut words = Vec::new();
     if !left.is_empty() {
@@ -152,13 +153,13 @@ mod tests {
         Waited { status: ExitStatus::from_raw(code << 8), told: None, given_up: None }
     }
 
-    fn ending(shortfall: Option<&str>) -> Ending {
-        Ending {
+    fn ending(shortfall: Option<&str>) -> JobEnd {
+        JobEnd {
             stopped: false,
             committed_epoch: 0,
             lost_host: None,
             ends: Ends { have_begun: true, shortfall: shortfall.map(str::to_owned) },
-            patience: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
         }
     }
 
@@ -170,11 +171,11 @@ mod tests {
         assert!(!left.is_well() && left.code == FAILURE);
         let own = End::of(&waited(3), &ending(Some("rank 1 has ended")));
         assert!(!own.is_well() && own.code == 3);
-        let stopped = End::of(&waited(1), &Ending { stopped: true, ..ending(Some("rank 1")) });
+        let stopped = End::of(&waited(1), &JobEnd { stopped: true, ..ending(Some("rank 1")) });
         assert!(!stopped.is_well() && stopped.code == 0);
         let host = Some(LostHost { name: "b".into(), is_silent: true });
         let given_up = Waited { given_up: Some("b".into()), ..waited(0) };
-        let lost = End::of(&given_up, &Ending { lost_host: host, ..ending(None) });
+        let lost = End::of(&given_up, &JobEnd { lost_host: host, ..ending(None) });
         assert_eq!((lost.code, lost.why.as_deref()), (FAILURE, Some("host b is lost")));
         let told = Waited { told: Some(15), ..waited(0) };
         assert!(End::of(&told, &ending(None)).is_well(), "the program may end at a signal");

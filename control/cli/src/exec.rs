@@ -7,28 +7,26 @@
 //! on the job's name without having spoken: it is made of what the process manager gives them all,
 //! on every host.
 
-use crate::app::App;
 use crate::detached;
-use crate::environment;
 use crate::exit::{damaged, refused};
-use crate::files::{self, Rule};
-use crate::hosts::check_shares;
-use crate::jobs::{Place, unix_now_s};
-use crate::kept;
-use crate::key;
-use crate::limits;
-use crate::manager::Manager;
-use crate::moved::{Images, Moves};
-use crate::parts;
-use crate::programs;
-use crate::reach::{self, Whereabouts, tag};
-use crate::registry::Prefix;
-use crate::restart::check_owner;
-use crate::run::{KEEP_DEFAULT, SaveFiles, Service, check_name, name_after};
+use crate::jobs::{JobsDir, unix_now_s};
+use crate::ownership::check_owner;
+use crate::reach::{self, CoordinatorAddr, tag};
+use crate::service::Service;
 use crate::state::state_of;
-use crate::versions;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
+use fermata_launch::app::App;
+use fermata_launch::files::{self, Rule};
+use fermata_launch::hosts::check_shares;
+use fermata_launch::manager::Manager;
+use fermata_launch::moved::{Images, Moves};
+use fermata_launch::mpi::Lower;
+use fermata_launch::names::{check_name, name_after};
+use fermata_launch::rank::{ImagePlan, RankPlan};
+use fermata_launch::registry::Prefix;
+use fermata_launch::start::{KEEP_DEFAULT, SaveFiles};
+use fermata_launch::{environment, kept, key, limits, parts, programs, versions};
 use fermata_storage::{JobDir, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
@@ -92,8 +90,33 @@ pub struct ExecOptions {
 }
 
 /// `fermata exec`: returns only if it fails.
-pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Result<Infallible> {
+pub fn exec(options: &ExecOptions, place: &JobsDir, command: &[OsString]) -> Result<Infallible> {
     environment::take_back();
+    let found = detect(options)?;
+    let app = match App::resolve(command) {
+        Ok(app) => app,
+        Err(why) if options.spawned => return without_us(command, why),
+        Err(why) => return Err(why),
+    };
+    let resolved = resolve(options, place, &found, app)?;
+    let image = resolved.image().map(|snapshot| (snapshot, resolved.images_of(&found, snapshot)));
+    let plan = plan(&found, &resolved, image.as_ref().map(|(_, images)| images))?;
+    let mut rank = Command::new(&plan.launcher);
+    rank.args(plan.arguments());
+    prepare_files(&resolved.options, image, found.manager.rank, &mut rank)?;
+    let error = rank.env_remove(Secret::VARIABLE).exec();
+    Err(error).with_context(|| format!("cannot start {}", plan.launcher.display()))
+}
+
+/// What there is here, whatever is to be run.
+struct Detected {
+    prefix: Prefix,
+    manager: Manager,
+    lower: Lower,
+}
+
+/// Looks where this rank is, and whether ranks can be started here.
+fn detect(options: &ExecOptions) -> Result<Detected> {
     let prefix = Prefix::find()?;
     let manager = Manager::detect();
     let lower = prefix.choose(options.mpi.as_deref(), manager.family)?;
@@ -101,13 +124,54 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     if let Some(why) = limits::address_space_refusal() {
         return Err(refused(if manager.is_first_here { why } else { String::new() }));
     }
-    let app = match App::resolve(command) {
-        Ok(app) => app,
-        Err(why) if options.spawned => return without_us(command, why),
-        Err(why) => return Err(why),
-    };
-    let front = app.front(options.front.as_deref(), Some(lower.family))?;
-    let launcher = prefix.launcher();
+    Ok(Detected { prefix, manager, lower })
+}
+
+/// The rank's place in its job.
+struct Resolved {
+    /// As given, but with the checkpointer that a snapshot says.
+    options: ExecOptions,
+    app: App,
+    /// The job's name.
+    name: String,
+    job: JobDir,
+    /// Where the agent connects.
+    socket: String,
+    /// Of the snapshot that it is restored from, if it can be read here.
+    manifest: Option<Manifest>,
+    /// That snapshot, as this host sees it.
+    snapshot: Option<PathBuf>,
+}
+
+impl Resolved {
+    fn saves_itself(&self) -> bool {
+        self.options.checkpointer == Checkpointer::Itself
+    }
+
+    /// The snapshot with the rank's image; a program that saves itself has none.
+    fn image(&self) -> Option<&Path> {
+        self.snapshot.as_deref().filter(|_| !self.saves_itself())
+    }
+
+    /// What a program that saves itself has saved.
+    fn state(&self) -> Option<PathBuf> {
+        let snapshot = self.snapshot.as_ref().filter(|_| self.saves_itself())?;
+        Some(snapshot.join(PROGRAM_DIRECTORY))
+    }
+
+    /// The rank's image, with its front end where it is now.
+    fn images_of(&self, found: &Detected, snapshot: &Path) -> Images {
+        let its_own = snapshot.canonicalize().ok().and_then(|path| JobDir::with_snapshot(&path));
+        let jobs = [Some(self.job.clone()), its_own];
+        let images = Images::one(snapshot, found.manager.rank, self.options.moves.clone());
+        parts::found(&found.prefix, jobs.iter().flatten(), images)
+    }
+}
+
+/// Finds the job, its coordinator, which is started if nobody has, and the snapshot.
+fn resolve(options: &ExecOptions, place: &JobsDir, found: &Detected, app: App) -> Result<Resolved> {
+    let front = app.front(options.front.as_deref(), Some(found.lower.family))?;
+    let launcher = found.prefix.launcher();
     if !launcher.exists() {
         return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
     }
@@ -116,70 +180,55 @@ pub fn exec(options: &ExecOptions, place: &Place, command: &[OsString]) -> Resul
     }
     let manifest = manifest_of(options)?;
     let checkpointer = manifest.as_ref().map_or(options.checkpointer, |m| m.checkpointer);
-    let options = &ExecOptions { checkpointer, ..options.clone() };
+    let options = ExecOptions { checkpointer, ..options.clone() };
     check_shares(options.checkpointer, options.local_dir.as_deref())?;
     let (name, socket) = if options.spawned {
         ("spawned".to_owned(), String::new())
     } else {
-        coordinator_for(options, place, &manager, &app, &lower.name, front.name)?
+        coordinator_for(&options, place, &found.manager, &app, &found.lower.name, front.name)?
     };
-    let restore = visible_snapshot(options, &socket, manager.rank)?;
+    let snapshot = visible_snapshot(&options, &socket, found.manager.rank)?;
+    let job = job_of(&options, place, &name);
+    Ok(Resolved { options, app, name, job, socket, manifest, snapshot })
+}
 
-    let mut rank = Command::new(&launcher);
-    rank.arg("--lower").arg(prefix.lower_program(&lower.name));
-    rank.arg("--fronts").arg(prefix.front(""));
-    rank.arg("--sites-tool").arg(prefix.sites_tool());
-    rank.arg("--sites-shared").arg(prefix.sites_shared());
-    if let Ok(cache) = prefix.sites_cache() {
-        rank.arg("--sites-cache").arg(cache);
-    }
-    rank.arg("--fermata").arg(prefix.fermata()?);
-    rank.args(["--socket", &socket, "--job", &name]);
-    rank.args(["--rank", &manager.rank.to_string(), "--collectives", &options.collectives]);
-    rank.arg("--ranks").arg(std::path::absolute(job_of(options, place, &name).ranks_path())?);
-    if let Some(user) = key::found() {
-        rank.arg("--key").arg(&user.path);
-    }
+/// What the launcher is told. `images`: the rank's own.
+fn plan(found: &Detected, resolved: &Resolved, images: Option<&Images>) -> Result<RankPlan> {
+    let Detected { prefix, manager, lower } = found;
+    let options = &resolved.options;
     if options.encrypt {
         key::check_encryption(options.checkpointer)?;
-        rank.args(["--encrypt", "yes"]);
     }
-    // What the user pre-loads is meant for the application.
-    rank.args(["--lower-env", "LD_PRELOAD="]);
     let set_by_user = |key: &str| key.starts_with("OMPI_MCA_") && std::env::var_os(key).is_some();
-    for (key, value) in lower.env.iter().filter(|(key, _)| !set_by_user(key)) {
-        rank.arg("--lower-env").arg(format!("{key}={value}"));
-    }
-    let itself = options.checkpointer == Checkpointer::Itself;
-    if let Some(snapshot) = restore.as_ref().filter(|_| itself) {
-        rank.arg("--state").arg(std::path::absolute(snapshot.join(PROGRAM_DIRECTORY))?);
-    }
-    let image = restore.filter(|_| !itself);
-    let own = image.as_ref().map(|snapshot| {
-        let its_own = snapshot.canonicalize().ok().and_then(|path| JobDir::with_snapshot(&path));
-        let jobs = [Some(job_of(options, place, &name)), its_own];
-        let images = Images::one(snapshot, manager.rank, options.moves.clone());
-        parts::found(&prefix, jobs.iter().flatten(), images)
+    let lower_env = lower.env.iter().filter(|(key, _)| !set_by_user(key));
+    let image = resolved.image().zip(images).map(|(snapshot, images)| ImagePlan {
+        snapshot: snapshot.to_owned(),
+        mac: resolved.manifest.as_ref().and_then(|manifest| mac_of(manifest, manager.rank)),
+        moves: images.moves.pairs().map(|(from, to)| (from.to_owned(), to.to_owned())).collect(),
     });
-    if let (Some(snapshot), Some(own)) = (&image, &own) {
-        rank.arg("--restore").arg(snapshot);
-        if let Some(mac) = manifest.as_ref().and_then(|manifest| mac_of(manifest, manager.rank)) {
-            rank.args(["--image-mac", mac]);
-        }
-        for (from, to) in own.moves.pairs() {
-            rank.args(["--map-from", from, "--map-to", to]);
-        }
-    }
     let SaveFiles { which, limit } = &options.save_files;
-    let moved = own.as_ref().and_then(kept::moved_option);
-    if let Some(option) = kept::launcher_option(which.as_deref(), *limit)?.or(moved) {
-        rank.args(["--save-files", &option]);
-    }
-    prepare_files(options, image.as_deref().zip(own), manager.rank, &mut rank)?;
-    rank.env_remove(Secret::VARIABLE);
-    rank.arg("--").args(&app.argv);
-    let error = rank.exec();
-    Err(error).with_context(|| format!("cannot start {}", launcher.display()))
+    let moved = images.and_then(kept::moved_option);
+    Ok(RankPlan {
+        launcher: prefix.launcher(),
+        lower: prefix.lower_program(&lower.name),
+        fronts: prefix.front(""),
+        sites_tool: prefix.sites_tool(),
+        sites_shared: prefix.sites_shared(),
+        sites_cache: prefix.sites_cache().ok(),
+        fermata: prefix.fermata()?,
+        socket: resolved.socket.clone(),
+        job: resolved.name.clone(),
+        rank: manager.rank,
+        collectives: options.collectives.clone(),
+        ranks: std::path::absolute(resolved.job.ranks_path())?,
+        key: key::found().map(|user| user.path.clone()),
+        encrypt: options.encrypt,
+        lower_env: lower_env.map(|(key, value)| (key.clone(), value.clone())).collect(),
+        state: resolved.state().map(std::path::absolute).transpose()?,
+        image,
+        save_files: kept::launcher_option(which.as_deref(), *limit)?.or(moved),
+        argv: resolved.app.argv.clone(),
+    })
 }
 
 /// The snapshot that this rank is restored from, as this host sees it.
@@ -199,7 +248,7 @@ fn visible_snapshot(options: &ExecOptions, socket: &str, rank: u32) -> Result<Op
     Ok(restore)
 }
 
-/// The manifest of the snapshot that this rank is to go on from. With a directory of this host's
+/// The manifest of the snapshot that this rank is to continue from. With a directory of this host's
 /// own the coordinator has it, and sends no other images than those that it lists; the launcher
 /// believes what is not sealed where there is no key, so none may be out of reach here.
 fn manifest_of(options: &ExecOptions) -> Result<Option<Manifest>> {
@@ -215,9 +264,9 @@ fn manifest_of(options: &ExecOptions) -> Result<Option<Manifest>> {
 
 /// The MAC that a manifest lists of a rank's image. A rank that it does not list has none, and its
 /// image is of another job's size, or missing: the launcher says so.
-fn mac_of(manifest: &Manifest, rank: u32) -> Option<&str> {
+fn mac_of(manifest: &Manifest, rank: u32) -> Option<String> {
     let image = manifest.images.iter().find(|image| image.rank == rank)?;
-    Some(image.mac.as_str()).filter(|mac| !mac.is_empty())
+    Some(image.mac.clone()).filter(|mac| !mac.is_empty())
 }
 
 /// A spawned program that is none for us (static, say) is the MPI's own affair.
@@ -264,7 +313,7 @@ fn prepare_files(
     Ok(())
 }
 
-fn job_of(options: &ExecOptions, place: &Place, name: &str) -> JobDir {
+fn job_of(options: &ExecOptions, place: &JobsDir, name: &str) -> JobDir {
     options.job_dir.clone().map_or_else(|| place.job(name), JobDir::at)
 }
 
@@ -280,7 +329,7 @@ fn epoch_in(job: &JobDir, snapshot: &Path) -> u32 {
 /// The job's name, and the socket that this rank's agent is to connect to.
 fn coordinator_for(
     options: &ExecOptions,
-    place: &Place,
+    place: &JobsDir,
     manager: &Manager,
     app: &App,
     lower: &str,
@@ -299,7 +348,7 @@ fn coordinator_for(
             || (String::new(), Vec::new()),
             |(host, addresses)| (host.clone(), addresses.to_vec()),
         );
-        let found_at = Whereabouts { host, socket, addresses };
+        let found_at = CoordinatorAddr { host, socket, addresses };
         if !found_at.is_here() && local_dir.is_none() {
             check_shared(&job, &found_at)?;
         }
@@ -346,7 +395,7 @@ const NETWORK_HINT: &str = "hosts must reach each other over TCP, and each host'
 
 /// Without a directory of its own this host has to see the one that the coordinator writes to.
 /// Better refused now than at the first checkpoint.
-fn check_shared(job: &JobDir, found_at: &Whereabouts) -> Result<()> {
+fn check_shared(job: &JobDir, found_at: &CoordinatorAddr) -> Result<()> {
     let shared = job.read_record().is_ok_and(|record| record.addresses == found_at.addresses);
     if shared {
         return Ok(());
@@ -364,7 +413,7 @@ fn check_shared(job: &JobDir, found_at: &Whereabouts) -> Result<()> {
 fn socket_for(
     name: &str,
     job: &JobDir,
-    found_at: &Whereabouts,
+    found_at: &CoordinatorAddr,
     local_dir: Option<&Path>,
 ) -> Result<String> {
     if found_at.is_here() && local_dir.is_none() {
@@ -398,7 +447,7 @@ fn wait_for_coordinator(
                 look_at = begun.elapsed() + BESIDE_WAIT;
             }
             if record.run == run && !record.socket.is_empty() {
-                let found_at = Whereabouts::from(&record);
+                let found_at = CoordinatorAddr::from(&record);
                 match socket_for(name, job, &found_at, local_dir) {
                     Ok(socket) if socket != record.socket => return Ok(socket),
                     Ok(socket) if Client::connect(&socket, name).is_ok() => return Ok(socket),

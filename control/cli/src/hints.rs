@@ -60,7 +60,7 @@ pub fn for_job(job: &JobDir, verb: &str, words: &str) -> String {
     in_directory(parent_of(job), line.trim_end())
 }
 
-/// The command that goes on from a job's newest snapshot, for those who ask the job's coordinator
+/// The command that continues from a job's newest snapshot, for those who ask the job's coordinator
 /// from anywhere.
 pub fn restart_from_anywhere(job: &JobDir) -> String {
     let dir = quoted_path(parent_of(job));

@@ -4,19 +4,22 @@
 
 use crate::exit::{FAILURE, REFUSED, damaged, refused};
 use crate::hints;
-use crate::key;
-use crate::output::{Output, Progress, human_bytes};
+use crate::output::{Output, Progress};
 use crate::reach;
 use crate::several;
 use crate::state::{State, check_own, look, state_of};
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
+use fermata_launch::key;
+use fermata_launch::units::human_bytes;
 use fermata_storage::{
     Image, JobDir, Whose, is_whole, list_jobs, list_snapshots, prune as prune_job, read_manifest,
     remove_leftovers,
 };
-use fermata_sysio::tell;
-use fermata_types::{Checkpointer, JobRecord, file_kind, object_kind, sealing, words};
+use fermata_sysio::print_error;
+use fermata_types::{
+    Checkpointer, JobRecord, MANIFEST_FILE, file_kind, object_kind, sealing, words,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -35,13 +38,13 @@ pub fn unix_now_s() -> u64 {
 
 /// The directory jobs live in.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct JobsDir {
     dir: PathBuf,
     /// By `--dir`, not by the environment or nobody.
     given: bool,
 }
 
-impl Place {
+impl JobsDir {
     /// `--dir`, else `$FERMATA_DIR`, else `./fermata`.
     pub fn new(dir: Option<PathBuf>) -> Self {
         let given = dir.is_some();
@@ -114,7 +117,7 @@ pub fn check_readable(path: &Path) -> Result<()> {
     match std::fs::metadata(path.join(".")) {
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             Err(refused(format!(
-                "{} is not for you to read\n  hint: jobs and snapshots are their owner's; \
+                "cannot read {}: permission denied\n  hint: jobs and snapshots are their owner's; \
                  ask them, or give your own --dir",
                 path.display()
             )))
@@ -125,7 +128,7 @@ pub fn check_readable(path: &Path) -> Result<()> {
 
 /// `fermata checkpoint`
 pub fn checkpoint(
-    place: &Place,
+    place: &JobsDir,
     name: Option<&str>,
     stop: bool,
     timeout_ms: u64,
@@ -185,7 +188,7 @@ pub fn checkpoint(
             number("milliseconds") as f64 / 1e3
         )
     } else {
-        tell(&answer.message);
+        print_error(&answer.message);
         String::new()
     };
     output.result(text, &value);
@@ -207,7 +210,7 @@ fn lost(job: &JobDir, error: &ClientError) -> anyhow::Error {
 }
 
 /// `fermata jobs`
-pub fn jobs(place: &Place, output: Output) -> Result<u8> {
+pub fn jobs(place: &JobsDir, output: Output) -> Result<u8> {
     let mut rows = Vec::new();
     let mut text = String::new();
     for (job, record) in list_jobs(place.dir()) {
@@ -237,7 +240,7 @@ pub fn jobs(place: &Place, output: Output) -> Result<u8> {
 }
 
 /// `fermata snapshots`
-pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8> {
+pub fn snapshots(place: &JobsDir, name: Option<&str>, output: Output) -> Result<u8> {
     let job = place.find(name)?;
     let mut rows = Vec::new();
     let mut text = String::new();
@@ -273,9 +276,9 @@ pub fn snapshots(place: &Place, name: Option<&str>, output: Output) -> Result<u8
 }
 
 /// A snapshot directory, or the newest snapshot of a job.
-pub fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
+pub fn snapshot_path(place: &JobsDir, what: &str) -> Result<PathBuf> {
     let path = PathBuf::from(what);
-    if path.join("manifest.json").exists() || (what.contains('/') && path.is_dir()) {
+    if path.join(MANIFEST_FILE).exists() || (what.contains('/') && path.is_dir()) {
         return Ok(path);
     }
     let job = place.find(Some(what))?;
@@ -283,7 +286,7 @@ pub fn snapshot_path(place: &Place, what: &str) -> Result<PathBuf> {
     newest.map(|snapshot| snapshot.path).ok_or_else(|| no_snapshot(&job))
 }
 
-/// There is a job, but nothing to go on from.
+/// There is a job, but nothing to continue from.
 pub fn no_snapshot(job: &JobDir) -> anyhow::Error {
     refused(format!(
         "there is no snapshot in {}\n  hint: {}, while it runs",
@@ -305,7 +308,7 @@ pub fn removed(snapshot: &Path) -> anyhow::Error {
 }
 
 /// `fermata inspect`
-pub fn inspect(place: &Place, what: &str, rank: Option<u32>, output: Output) -> Result<u8> {
+pub fn inspect(place: &JobsDir, what: &str, rank: Option<u32>, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let unusable = |why: String| if path.exists() { damaged(why) } else { removed(&path) };
     let manifest =
@@ -428,7 +431,7 @@ fn describe(image: &Image, in_full: bool) -> (String, Value) {
 }
 
 /// `fermata prune`
-pub fn prune(place: &Place, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
+pub fn prune(place: &JobsDir, name: Option<&str>, keep: u32, output: Output) -> Result<u8> {
     let job = place.find(name)?;
     check_own(&job, "prune")?;
     job.open()?;

@@ -3,46 +3,34 @@
 //! table of flags; this file joins them and maps errors to exit codes (`exit.rs`).
 
 mod again;
-mod app;
-mod choice;
 mod cli;
 mod detached;
 mod doctor;
 mod ending;
-mod environment;
 mod exec;
 mod exit;
-mod files;
-mod flavour;
 mod hints;
-mod hosts;
 mod jobs;
-mod kept;
-mod key;
-mod limits;
-mod manager;
 mod manual;
-mod moved;
 mod mpi;
 mod output;
-mod parts;
-mod programs;
+mod ownership;
 mod reach;
-mod registry;
 mod restart;
 mod run;
+mod service;
 mod several;
 mod state;
-mod stdin;
 mod trial;
 mod trust;
-mod versions;
 mod wait;
 
 use clap::FromArgMatches;
 use cli::{Cli, Command, MpiCommand};
-use fermata_sysio::tell;
-use jobs::Place;
+use fermata_launch::moved::Moves;
+use fermata_launch::start::{SaveFiles, Start};
+use fermata_sysio::print_error;
+use jobs::JobsDir;
 use output::Output;
 use serde_json::json;
 use std::io::Write;
@@ -50,7 +38,7 @@ use std::process::ExitCode;
 
 fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
-    let place = Place::new(cli.dir);
+    let place = JobsDir::new(cli.dir);
     match cli.command {
         Command::Run {
             start,
@@ -65,12 +53,11 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         } => {
             let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
-            let start =
-                run::Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
+            let start = Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
             run::run(&start, ranks, &place, name, front, &command, output)
         }
         Command::Restart { start, here, files, map, what } => {
-            let how = restart::How { here, files, moves: moved::Moves::of(map) };
+            let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
             restart::restart(&start.into(), &place, what.as_deref(), how, output)
         }
         Command::Exec {
@@ -107,9 +94,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 collectives,
                 spawned,
                 restore,
-                files,
-                moves: moved::Moves::of(map),
-                save_files: run::SaveFiles { which: save_files, limit: files_limit },
+                files: files.into(),
+                moves: Moves::of(map),
+                save_files: SaveFiles { which: save_files, limit: files_limit },
                 encrypt,
                 settled,
                 stdin,
@@ -136,12 +123,12 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Man { target } => manual::man(&target, output),
         Command::Coordinator { job_dir, detach, network, restored, every, outlives } => {
             let service =
-                run::Service { every_ms: every, linger: None, outlives, network, restored };
+                service::Service { every_ms: every, linger: None, outlives, network, restored };
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {
-            let wanted = reach::Wanted { job, addresses: address, socket, local_dir };
-            reach::daemon(&wanted, detach).map(|()| 0)
+            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir };
+            reach::daemon(&spec, detach).map(|()| 0)
         }
     }
 }
@@ -170,7 +157,7 @@ fn fail(text: &str, code: u8, json: bool) -> ExitCode {
     if text.is_empty() {
         return ExitCode::from(code); // another process says it
     }
-    tell(text.trim_end());
+    print_error(text.trim_end());
     if json {
         let value = json!({"ok": false, "error": text.trim_end(), "code": code});
         let _ = writeln!(std::io::stdout(), "{value}"); // standard error has it, too

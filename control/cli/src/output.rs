@@ -6,7 +6,8 @@
 //! have a job and its coordinator in it.
 
 use anyhow::{Context, Result};
-use fermata_sysio::{printable, tell};
+use fermata_launch::units::human_bytes;
+use fermata_sysio::{print_error, printable};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
@@ -38,7 +39,7 @@ impl Output {
     /// What a command has done. The exit code says so as well, and stays what it is.
     pub fn result(self, text: impl AsRef<str>, value: &Value) {
         if let Err(error) = self.answer(text, value) {
-            tell(format_args!("{error:#}"));
+            print_error(format_args!("{error:#}"));
         }
     }
 }
@@ -103,10 +104,10 @@ impl Progress {
         match total {
             Some(total) => {
                 let (done, total) = (human_bytes(done), human_bytes(total));
-                tell(format_args!("{}: {done} of {total}", self.last));
+                print_error(format_args!("{}: {done} of {total}", self.last));
             }
             None if self.told != self.last => {
-                tell(&self.last);
+                print_error(&self.last);
                 self.told.clone_from(&self.last);
             }
             None => {}
@@ -119,18 +120,6 @@ impl Drop for Progress {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }
-}
-
-/// 1234567 -> "1.2 MiB"
-pub fn human_bytes(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes as f64;
-    let mut unit = 0;
-    while value >= 1024.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", UNITS[unit]) }
 }
 
 /// 7500 -> "2 h"
@@ -214,8 +203,6 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(human_bytes(1023), "1023 B");
-        assert_eq!(human_bytes(1536), "1.5 KiB");
         assert_eq!([90, 3600, 7500, 400_000].map(human_age), ["90 s", "60 min", "2 h", "4 days"]);
         assert_eq!(parse_bytes("12"), Ok(12));
         assert_eq!(parse_bytes("3m"), Ok(3 << 20));

@@ -8,11 +8,11 @@
 use crate::exit::refused;
 use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
-use fermata_daemon::{LocalImages, Options, Way};
+use fermata_node::{Endpoint, LocalImages, Options};
 use fermata_storage::JobDir;
 use fermata_sysio::Log;
 use fermata_transport::{
-    Line, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
+    Connection, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
 };
 use fermata_types::{Fetch, FrameBuffer, JobRecord, Message, encode_frame};
 use std::fs::{self, OpenOptions};
@@ -28,12 +28,12 @@ const DAEMON_WAIT: Duration = Duration::from_secs(40);
 const FETCH_SILENCE_MAX: Duration = Duration::from_secs(1800);
 const POLL: Duration = Duration::from_millis(20);
 /// A rank that has lost its coordinator tries as long to find it again.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 const READY: &str = "ready";
 
 /// Where a run's coordinator is.
 #[derive(Clone, Debug)]
-pub struct Whereabouts {
+pub struct CoordinatorAddr {
     /// Its host.
     pub host: String,
     /// Its socket there.
@@ -42,7 +42,7 @@ pub struct Whereabouts {
     pub addresses: Vec<String>,
 }
 
-impl From<&JobRecord> for Whereabouts {
+impl From<&JobRecord> for CoordinatorAddr {
     fn from(record: &JobRecord) -> Self {
         Self {
             host: record.host.clone(),
@@ -52,7 +52,7 @@ impl From<&JobRecord> for Whereabouts {
     }
 }
 
-impl Whereabouts {
+impl CoordinatorAddr {
     /// Whether a UNIX socket leads there. Names alone do not tell: some hosts share theirs.
     pub fn is_here(&self) -> bool {
         self.addresses.is_empty()
@@ -72,9 +72,9 @@ pub fn secret(job: Option<&JobDir>) -> Result<Secret> {
     Secret::read(&path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// A command's line to the coordinator of a job, wherever it runs.
+/// A command's connection to the coordinator of a job, wherever it runs.
 pub fn client(job: &JobDir, record: &JobRecord) -> Result<Client> {
-    let found_at = Whereabouts::from(record);
+    let found_at = CoordinatorAddr::from(record);
     if found_at.socket.is_empty() {
         return Err(anyhow!("the job has no coordinator"));
     }
@@ -88,7 +88,7 @@ pub fn client(job: &JobDir, record: &JobRecord) -> Result<Client> {
 
 /// The daemon that a host needs.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct DaemonSpec {
     /// Job name.
     pub job: String,
     /// The coordinator's.
@@ -102,20 +102,20 @@ pub struct Wanted {
 /// The socket of this host's daemon, which is started if it does not run yet.
 pub fn daemon_socket(
     job: &str,
-    found_at: &Whereabouts,
+    found_at: &CoordinatorAddr,
     secret: &Secret,
     local_dir: Option<&Path>,
 ) -> Result<String> {
     let here = fermata_sysio::host_name();
     let tag = tag(&format!("{here} {job} {} {}", found_at.host, found_at.addresses.join(" ")));
     let base = agreed_runtime_dir(secret)?.join(format!("daemon-{tag:08x}"));
-    let wanted = Wanted {
+    let spec = DaemonSpec {
         job: job.to_owned(),
         addresses: found_at.addresses.clone(),
         socket: base.with_extension("sock"),
         local_dir: local_dir.map(Path::to_owned),
     };
-    let path = wanted.socket.to_string_lossy().into_owned();
+    let path = spec.socket.to_string_lossy().into_owned();
     let lock_path = base.with_extension("lock");
     let lock = OpenOptions::new()
         .write(true)
@@ -131,8 +131,8 @@ pub fn daemon_socket(
         }
         thread::sleep(POLL);
     }
-    if connect_unix(&wanted.socket).is_err() {
-        start_daemon(&wanted, secret)?;
+    if connect_unix(&spec.socket).is_err() {
+        start_daemon(&spec, secret)?;
     }
     Ok(path)
 }
@@ -144,10 +144,10 @@ pub fn tag(text: &str) -> u32 {
 
 /// Through a child that ends at once, so that the application has no child it did not make. The
 /// daemon says one line when it is ready, or why it is not.
-fn start_daemon(wanted: &Wanted, secret: &Secret) -> Result<()> {
+fn start_daemon(spec: &DaemonSpec, secret: &Secret) -> Result<()> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["daemon", "--detach"]);
-    let mut child = describe(&mut command, wanted)
+    let mut child = describe(&mut command, spec)
         .env(Secret::VARIABLE, secret.to_text())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -172,24 +172,24 @@ fn start_daemon(wanted: &Wanted, secret: &Secret) -> Result<()> {
     }
 }
 
-fn describe<'a>(command: &'a mut Command, wanted: &Wanted) -> &'a mut Command {
-    command.arg("--socket").arg(&wanted.socket);
-    command.arg("--address").arg(wanted.addresses.join(","));
-    if let Some(dir) = &wanted.local_dir {
+fn describe<'a>(command: &'a mut Command, spec: &DaemonSpec) -> &'a mut Command {
+    command.arg("--socket").arg(&spec.socket);
+    command.arg("--address").arg(spec.addresses.join(","));
+    if let Some(dir) = &spec.local_dir {
         command.arg("--local-dir").arg(dir);
     }
-    command.arg(&wanted.job)
+    command.arg(&spec.job)
 }
 
 /// The hidden command `daemon`: serves the job's ranks on this host until the job is over.
-pub fn daemon(wanted: &Wanted, detach: bool) -> Result<()> {
+pub fn daemon(spec: &DaemonSpec, detach: bool) -> Result<()> {
     fermata_sysio::close_inherited_descriptors();
     if detach {
         let mut command = Command::new(std::env::current_exe()?);
-        describe(command.arg("daemon"), wanted).spawn().context("cannot start the daemon")?;
+        describe(command.arg("daemon"), spec).spawn().context("cannot start the daemon")?;
         return Ok(());
     }
-    let served = serve(wanted);
+    let served = serve(spec);
     if let Err(error) = &served {
         let why = format!("{error:#}").replace('\n', " ");
         let _ = writeln!(io::stdout(), "{why}");
@@ -197,41 +197,44 @@ pub fn daemon(wanted: &Wanted, detach: bool) -> Result<()> {
     served
 }
 
-fn serve(wanted: &Wanted) -> Result<()> {
+fn serve(spec: &DaemonSpec) -> Result<()> {
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
     fermata_sysio::FileLimit::raise();
-    let way =
-        Way { job: wanted.job.clone(), addresses: wanted.addresses.clone(), secret: secret(None)? };
-    let local = match &wanted.local_dir {
+    let endpoint = Endpoint {
+        job: spec.job.clone(),
+        addresses: spec.addresses.clone(),
+        secret: secret(None)?,
+    };
+    let local = match &spec.local_dir {
         Some(dir) => {
             fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-            let images = LocalImages::new(&fs::canonicalize(dir)?, way.clone());
+            let images = LocalImages::new(&fs::canonicalize(dir)?, endpoint.clone());
             Some(images.with_context(|| format!("cannot use {}", dir.display()))?)
         }
         None => None,
     };
     let mut readable = OpenOptions::new();
     readable.read(true).write(true).create(true).truncate(true);
-    let log = readable.open(wanted.socket.with_extension("log")).ok().map(Log::new);
-    let socket = wanted.socket.clone();
-    fermata_daemon::run(Options { way, socket, local, patience: PATIENCE, log }, || {
+    let log = readable.open(spec.socket.with_extension("log")).ok().map(Log::new);
+    let socket = spec.socket.clone();
+    fermata_node::run(Options { endpoint, socket, local, timeout: TIMEOUT, log }, || {
         // Who started it may have given it up.
         let _ = writeln!(io::stdout(), "{READY}");
     })
     .context("cannot reach the coordinator")?;
     // It has come to its end as it should: nobody will look for it, or for what it has to say.
     for rest in ["log", "lock"] {
-        remove_socket(&wanted.socket.with_extension(rest));
+        remove_socket(&spec.socket.with_extension(rest));
     }
     Ok(())
 }
 
 /// Has this host's daemon bring a rank's image here; returns the directory it is in.
 pub fn fetch_image(socket: &str, rank: u32) -> Result<PathBuf> {
-    let Line { mut inlet, mut outlet } = connect_unix(Path::new(socket))?;
-    outlet.send(&encode_frame(&Fetch { rank }.into()))?;
-    inlet.set_patience(Some(FETCH_SILENCE_MAX))?;
+    let Connection { mut reader, mut writer } = connect_unix(Path::new(socket))?;
+    writer.send(&encode_frame(&Fetch { rank }.into()))?;
+    reader.set_timeout(Some(FETCH_SILENCE_MAX))?;
     let mut frames = FrameBuffer::default();
     let mut buffer = [0; 4096];
     loop {
@@ -244,7 +247,7 @@ pub fn fetch_image(socket: &str, rank: u32) -> Result<PathBuf> {
                 other => Err(anyhow!("this host's daemon said {}", other.name())),
             };
         }
-        match inlet.receive(&mut buffer) {
+        match reader.receive(&mut buffer) {
             Ok(0) => return Err(anyhow!("this host's daemon ended")),
             Ok(bytes) => frames.push(&buffer[..bytes]),
             Err(error) if is_waiting(&error) => {

@@ -4,32 +4,34 @@
 
 use crate::again::{Again, again, last_run_of};
 use crate::exit::{damaged, refused};
-use crate::files::{self, Rule};
 use crate::hints::quoted_path;
-use crate::jobs::{Place, check_readable, no_snapshot, unix_now_s};
-use crate::key;
-use crate::moved::{Images, Moves};
+use crate::jobs::{JobsDir, check_readable, no_snapshot, unix_now_s};
 use crate::output::Output;
-use crate::parts;
-use crate::programs;
-use crate::registry::{Family, Prefix};
-use crate::run::{
-    KEEP_DEFAULT, Means, Restore, Start, check_name, hint_elsewhere, launch, make_directory,
-    spans_hosts,
-};
+use crate::ownership::check_owner;
+use crate::run::launch;
+use crate::service::{hint_elsewhere, make_directory};
 use crate::state::{State, refuse_living_ranks, state_of, take};
 use crate::trust::verify_shown;
-use crate::versions;
 use anyhow::Result;
 use fermata_faults::{Fault, fault};
+use fermata_launch::files::{self, Rule};
+use fermata_launch::key;
+use fermata_launch::moved::{Images, Moves};
+use fermata_launch::mpi::Family;
+use fermata_launch::mpirun::{LaunchContext, Restore};
+use fermata_launch::names::check_name;
+use fermata_launch::parts;
+use fermata_launch::programs;
+use fermata_launch::registry::Prefix;
+use fermata_launch::start::{KEEP_DEFAULT, Start};
+use fermata_launch::versions;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
-use fermata_sysio::tell;
-use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program};
+use fermata_sysio::print_error;
+use fermata_types::{JobRecord, MANIFEST_FILE, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -49,7 +51,7 @@ pub struct How {
 /// `fermata restart`
 pub fn restart(
     start: &Start,
-    place: &Place,
+    place: &JobsDir,
     what: Option<&str>,
     how: How,
     output: Output,
@@ -90,14 +92,20 @@ pub fn restart(
     tell_what_moves(&snapshot, &images, &manifest)?;
     let moves = images.moves.clone();
     let images = parts::found(&prefix, [&job].into_iter().chain(&origin), images);
-    if !spans_hosts(start) {
+    if !start.spans_hosts() {
         files::check_there(&images, &record.cwd)?;
         programs::check(&images)?;
     }
     files::check(&images, how.files)?;
     parts::adopt(&job, &images);
     let restore = Some(Restore { snapshot, images, files: how.files, moves });
-    launch(&Means { prefix: &prefix, lower: &lower, start, hosts }, &job, record, restore, output)
+    launch(
+        &LaunchContext { prefix: &prefix, lower: &lower, start, hosts },
+        &job,
+        record,
+        restore,
+        output,
+    )
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
@@ -161,7 +169,7 @@ fn tell_what_moves(snapshot: &Path, images: &Images, manifest: &Manifest) -> Res
             )));
         }
         let paths = if count == 1 { "path" } else { "paths" };
-        tell(format_args!("{}: {count} {paths} of the snapshot", one.text()));
+        print_error(format_args!("{}: {count} {paths} of the snapshot", one.text()));
     }
     Ok(())
 }
@@ -171,7 +179,7 @@ fn warn_of_another_host(before: Option<&JobRecord>) {
     let here = fermata_sysio::host_name();
     let unsure = |r: &&JobRecord| !r.socket.is_empty() && !r.host.is_empty() && r.host != here;
     if let Some(record) = before.filter(unsure) {
-        tell(format_args!(
+        print_error(format_args!(
             "job '{}' was started on host {} and its end was not recorded\n  \
              hint: if that host is still up, make sure that the job no longer runs there",
             record.job, record.host
@@ -221,9 +229,9 @@ struct Found {
 }
 
 /// A job, and the directory of a snapshot if one was given.
-fn find_job(place: &Place, what: Option<&str>) -> Result<Found> {
+fn find_job(place: &JobsDir, what: Option<&str>) -> Result<Found> {
     if let Some(path) = what.map(Path::new).filter(|path| path.is_dir()) {
-        if path.join("manifest.json").exists() || what.is_some_and(|text| text.contains('/')) {
+        if path.join(MANIFEST_FILE).exists() || what.is_some_and(|text| text.contains('/')) {
             let path = fs::canonicalize(path)?;
             check_owner(&path)?; // before anything is written beside it, or believed
             let origin = JobDir::with_snapshot(&path);
@@ -250,27 +258,6 @@ fn newest(job: &JobDir) -> Result<PathBuf> {
     let snapshot = fs::canonicalize(newest.path)?;
     check_owner(&snapshot)?;
     Ok(snapshot)
-}
-
-/// An image is a program that will run as us: it must be our own. This look is for the message;
-/// whoever opens a file of the snapshot asks again (`Whose::Own`), the launcher too.
-pub fn check_owner(snapshot: &Path) -> Result<()> {
-    let ours = fermata_sysio::effective_uid();
-    let entries = fs::read_dir(snapshot)
-        .map_err(|e| refused(format!("cannot read the snapshot {}: {e}", snapshot.display())))?;
-    for path in [snapshot.to_owned()].into_iter().chain(entries.flatten().map(|e| e.path())) {
-        let owner = fs::symlink_metadata(&path).map_or(ours, |meta| meta.uid());
-        if owner != ours {
-            return Err(refused(format!(
-                "{} belongs to user {owner}, not to you (user {ours})\n  \
-                 hint: what is restored runs as whoever restores it; as its owner: \
-                 sudo -u '#{owner}' fermata restart {}",
-                path.display(),
-                quoted_path(snapshot)
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// Everything is looked at before any rank runs.

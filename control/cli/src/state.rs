@@ -11,7 +11,7 @@ use crate::reach;
 use anyhow::Result;
 use fermata_coordinator::ClientError;
 use fermata_storage::{JobDir, JobLock, Runner};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::JobRecord;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -160,7 +160,7 @@ pub fn state_of(job: &JobDir, record: &JobRecord) -> State {
 }
 
 /// Takes a job, whose directory exists, for a new run. One that is ending is waited for.
-pub fn take(job: &JobDir, patience: Duration) -> Result<JobLock> {
+pub fn take(job: &JobDir, timeout: Duration) -> Result<JobLock> {
     let begun = Instant::now();
     loop {
         let lock = job.hold(POLL).map_err(|error| {
@@ -171,7 +171,7 @@ pub fn take(job: &JobDir, patience: Duration) -> Result<JobLock> {
         let state = look(job, &record, lock.is_some());
         match (lock, state) {
             (Some(lock), State::Ended) => return Ok(lock),
-            (lock, state) if state.is_at_work() || begun.elapsed() >= patience => {
+            (lock, state) if state.is_at_work() || begun.elapsed() >= timeout => {
                 // Somebody else has just had it, again and again.
                 let is_taken = lock.is_none() && state == State::Ended;
                 let state = if is_taken { State::Starting(Runner::default()) } else { state };
@@ -194,7 +194,7 @@ pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost_host: &str)
     }
     if !lost_host.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
         living.retain(|(_, pid)| pid.is_some());
-        tell(format_args!(
+        print_error(format_args!(
             "host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
              hint: end them before it has its network back; they would write to the same files"
         ));

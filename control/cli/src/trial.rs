@@ -2,8 +2,9 @@
 //! Trials for `doctor`: parts of the installation are started as jobs start them, in this
 //! environment and under these limits, and each for so long at most.
 
-use crate::registry::{Lower, Prefix};
 use crate::wait::end_tree;
+use fermata_launch::mpi::Lower;
+use fermata_launch::registry::Prefix;
 use fermata_sysio::{random_bytes, send_signal};
 use signal_hook::consts::SIGTERM;
 use std::fs::{self, File};

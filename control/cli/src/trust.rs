@@ -4,22 +4,23 @@
 
 use crate::exit::{DAMAGED, damaged, refused};
 use crate::hints::quoted_path;
-use crate::jobs::{Place, removed, snapshot_path};
-use crate::key;
-use crate::output::{Output, Progress, human_bytes};
-use crate::restart::check_owner;
-use crate::versions;
+use crate::jobs::{JobsDir, removed, snapshot_path};
+use crate::output::{Output, Progress};
+use crate::ownership::check_owner;
 use anyhow::Result;
+use fermata_launch::key;
+use fermata_launch::units::human_bytes;
+use fermata_launch::versions;
 use fermata_seal::Seal;
 use fermata_storage::{Takeover, Verified, Whose, open_own_directory, read_manifest, verify};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use fermata_types::Checkpointer;
 use serde_json::json;
 use std::fs;
 use std::path::Path;
 
 /// `fermata verify`
-pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> {
+pub fn verify_snapshot(place: &JobsDir, what: &str, output: Output) -> Result<u8> {
     let path = snapshot_path(place, what)?;
     let verified = verify_shown(&path, key::anybodys(), output);
     if !path.exists() {
@@ -44,7 +45,7 @@ pub fn verify_snapshot(place: &Place, what: &str, output: Output) -> Result<u8> 
         }
     } else {
         let problems = verified.problems.join("\n  ");
-        tell(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
+        print_error(format_args!("the snapshot {} cannot be used:\n  {problems}", path.display()));
         String::new()
     };
     let value = json!({"ok": good, "snapshot": path, "problems": verified.problems,
@@ -61,7 +62,7 @@ pub fn verify_shown(snapshot: &Path, whose: Whose, output: Output) -> Verified {
 }
 
 /// `fermata trust`
-pub fn trust(place: &Place, what: &str, output: Output) -> Result<u8> {
+pub fn trust(place: &JobsDir, what: &str, output: Output) -> Result<u8> {
     let path = fs::canonicalize(snapshot_path(place, what)?)?;
     check_owner(&path)?;
     check_mode(&path)?;

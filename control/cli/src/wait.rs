@@ -5,8 +5,8 @@
 
 use crate::hints;
 use anyhow::{Context, Result};
-use fermata_coordinator::{Ending, Handle, LostHost};
-use fermata_sysio::tell;
+use fermata_coordinator::{Handle, JobEnd, LostHost};
+use fermata_sysio::print_error;
 use fermata_transport::SILENCE_MAX;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -22,7 +22,7 @@ const TICK: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(5);
 /// So long a host may be silent after it was found to be: its daemon looks for the coordinator for
 /// as long, and the connections of an MPI may outlive ours.
-const RETURN_WAIT: Duration = crate::reach::PATIENCE;
+const RETURN_WAIT: Duration = crate::reach::TIMEOUT;
 
 /// How mpirun has ended.
 #[derive(Debug)]
@@ -48,11 +48,11 @@ struct Watch {
     given_up: Option<String>,
 }
 
-/// Waits for the end of `child`, an mpirun. `go_on`: the command for the time after a host's loss.
+/// Waits for the end of `child`, an mpirun. `resume`: the command for the time after a host's loss.
 pub fn for_mpirun(
     mut child: Child,
     coordinator: &Handle,
-    go_on: &dyn Fn(&str) -> String,
+    resume: &dyn Fn(&str) -> String,
 ) -> Result<Waited> {
     let forwarded = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
     let mut signals = Signals::new(forwarded).context("cannot watch signals")?;
@@ -70,7 +70,7 @@ pub fn for_mpirun(
             }
         }
         match coordinator.lost_host() {
-            Some(host) => watch.mind_loss(&mut child, &host, go_on),
+            Some(host) => watch.mind_loss(&mut child, &host, resume),
             None => (watch.lost, watch.has_said) = (None, false),
         }
         thread::sleep(TICK);
@@ -78,13 +78,13 @@ pub fn for_mpirun(
 }
 
 impl Watch {
-    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, go_on: &dyn Fn(&str) -> String) {
+    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, resume: &dyn Fn(&str) -> String) {
         let now = Instant::now();
         let lost = self.note_loss(host.is_silent, now);
         let since = now - lost;
         if since > GRACE && !self.has_said {
             self.has_said = true;
-            tell(said_of(host, go_on));
+            print_error(said_of(host, resume));
         }
         if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
             let _ = fermata_sysio::send_signal(child.id(), SIGTERM);
@@ -113,7 +113,7 @@ impl Watch {
 }
 
 /// mpirun has had the time to notice by itself.
-fn said_of(host: &LostHost, go_on: &dyn Fn(&str) -> String) -> String {
+fn said_of(host: &LostHost, resume: &dyn Fn(&str) -> String) -> String {
     let name = &host.name;
     if host.is_silent {
         let wait_s = (RETURN_WAIT - GRACE).as_secs();
@@ -123,19 +123,19 @@ fn said_of(host: &LostHost, go_on: &dyn Fn(&str) -> String) -> String {
         "the daemon of host {name} has ended: its ranks may run on, but this run cannot be saved \
          any more\n  hint: if they do not, end it ({}), then {}",
         hints::how_to_end(),
-        go_on(name)
+        resume(name)
     )
 }
 
 /// Ends a coordinator whose mpirun has ended. It may have to store a snapshot; a signal ends that.
-pub fn for_coordinator(coordinator: Handle) -> Result<Ending> {
+pub fn for_coordinator(coordinator: Handle) -> Result<JobEnd> {
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).context("cannot watch signals")?;
     let begun = Instant::now();
     let mut told = false;
     Ok(coordinator.stop(|| {
         if !told && begun.elapsed() > GRACE {
             told = true;
-            tell(format_args!(
+            print_error(format_args!(
                 "a snapshot is still being stored, or old ones are being removed\n  \
                  hint: {} breaks that off",
                 hints::how_to_end()

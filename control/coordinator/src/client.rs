@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands' end of a line to the coordinator.
+//! The commands' end of a connection to the coordinator.
 
-use fermata_transport::{Line, Secret, connect_unix, dial_any, is_waiting};
+use fermata_job::Outcome;
+use fermata_transport::{Connection, Secret, connect_unix, dial_any, is_waiting};
 use fermata_types::{
     Answer, Checkpoint, ClientHello, FrameBuffer, Message, Progress, Status, WireError,
     encode_frame,
@@ -14,17 +15,6 @@ use std::time::{Duration, Instant};
 /// Progress is said every other second; only a disk that hangs may keep the coordinator from that.
 const SILENCE_MAX: Duration = Duration::from_secs(2000);
 const SLICE: Duration = Duration::from_millis(200);
-
-/// How a command ended at the coordinator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done.
-    Ok,
-    /// Tried and failed; the job runs on.
-    Failed,
-    /// Not tried.
-    Refused,
-}
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -60,7 +50,7 @@ impl From<io::Error> for ClientError {
 
 /// A connected command.
 pub struct Client {
-    line: Line,
+    connection: Connection,
     frames: FrameBuffer,
 }
 
@@ -81,9 +71,9 @@ impl Client {
         Self::greet(dial_any(addresses, secret)?, job)
     }
 
-    fn greet(mut line: Line, job: &str) -> Result<Self, ClientError> {
-        line.inlet.set_patience(Some(SLICE))?;
-        let mut client = Self { line, frames: FrameBuffer::default() };
+    fn greet(mut connection: Connection, job: &str) -> Result<Self, ClientError> {
+        connection.reader.set_timeout(Some(SLICE))?;
+        let mut client = Self { connection, frames: FrameBuffer::default() };
         client.send(&ClientHello { job: job.to_owned() }.into())?;
         Ok(client)
     }
@@ -106,15 +96,15 @@ impl Client {
     /// Asks how the job is.
     ///
     /// # Errors
-    /// There was no answer within `patience`.
-    pub fn status(&mut self, patience: Duration) -> Result<Answer, ClientError> {
+    /// There was no answer within `timeout`.
+    pub fn status(&mut self, timeout: Duration) -> Result<Answer, ClientError> {
         self.send(&Status {}.into())?;
-        let (_, answer) = self.wait_for_answer(patience, |_| {})?;
+        let (_, answer) = self.wait_for_answer(timeout, |_| {})?;
         Ok(answer)
     }
 
     fn send(&mut self, message: &Message) -> Result<(), ClientError> {
-        Ok(self.line.outlet.send(&encode_frame(message))?)
+        Ok(self.connection.writer.send(&encode_frame(message))?)
     }
 
     fn wait_for_answer(
@@ -130,17 +120,12 @@ impl Client {
                 match message {
                     Message::Progress(step) => progress(&step),
                     Message::Answer(answer) => {
-                        let outcome = match answer.outcome {
-                            0 => Outcome::Ok,
-                            2 => Outcome::Refused,
-                            _ => Outcome::Failed,
-                        };
-                        return Ok((outcome, answer));
+                        return Ok((Outcome::of(answer.outcome), answer));
                     }
                     _ => {}
                 }
             }
-            match self.line.inlet.receive(&mut buffer) {
+            match self.connection.reader.receive(&mut buffer) {
                 Ok(0) => return Err(ClientError::Gone),
                 Ok(bytes) => self.frames.push(&buffer[..bytes]),
                 Err(error) if is_waiting(&error) => {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Hosts that are lost while they have ranks. One whose daemon comes back within its patience is no
+//! Hosts that are lost while they have ranks. One whose daemon comes back within its timeout is no
 //! longer lost: the network has only been away for a while.
 
 use std::collections::BTreeMap;

@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server by itself, with outlets that answer as ranks do.
+//! The server by itself, with writers that answer as ranks do.
 
 #![allow(clippy::unwrap_used)]
 
 use super::*;
-use fermata_storage::samples;
+use fermata_storage::{JobDir, list_snapshots, samples};
 use fermata_types::{
-    Checkpoint, ClientHello, Clocks, Drained, Hello, Message, Parked, Ready, Save, Saved, Saving,
-    Sent, decode_frame,
+    Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Hello, Parked, Ready, Save, Saved,
+    Saving, Sent, decode_frame,
 };
 use std::fs::File;
-use std::sync::mpsc::Sender;
+use std::io;
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
 
 const SIZE: u32 = 2;
 const CLIENT: u64 = 9;
 const LIMIT: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(5);
 
 /// The rank of the connection with its number. What it answers is in the queue at once.
 struct Rank {
@@ -44,7 +47,7 @@ impl Rank {
     }
 }
 
-impl Outlet for Rank {
+impl Writer for Rank {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
         match decode_frame(frame).unwrap() {
             Message::Request(m) => self.say(Clocks { epoch: m.epoch, list: vec![] }),
@@ -103,16 +106,9 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         quiesce_ms: 1000,
         checkpointer: Checkpointer::Native,
     };
-    let server = Server {
-        machine: Machine::new(config),
-        storekeeper: Storekeeper::start(options.clone(), inputs.clone()).unwrap(),
-        options,
-        peers: BTreeMap::new(),
-        log: Log::new(File::create(job.path().join("coordinator.log")).unwrap()),
-        strangers: Strangers::default(),
-        begun: Instant::now(),
-        shared: Arc::clone(&shared),
-    };
+    let storage_worker = StorageWorker::start(options.clone(), inputs.clone()).unwrap();
+    let log = Log::new(File::create(job.path().join("coordinator.log")).unwrap());
+    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared));
     for rank in 0..SIZE {
         let line = Rank { rank, inputs: inputs.clone(), shared: Arc::clone(&shared) };
         let hello = Hello { job: "job".into(), host: "here".into(), ..Hello::default() };
@@ -127,7 +123,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     let server = thread::spawn(move || server.serve(&receiver));
     let begun = Instant::now();
     while !server.is_finished() && begun.elapsed() < LIMIT {
-        thread::sleep(STOP_POLL);
+        thread::sleep(POLL);
     }
     let log = std::fs::read_to_string(job.path().join("coordinator.log")).unwrap();
     assert!(server.is_finished(), "{log}");

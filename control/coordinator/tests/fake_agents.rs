@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use fermata_coordinator::{Client, Handle, Options, Outcome, start};
-use fermata_daemon::{LocalImages, Way};
+use fermata_node::{Endpoint, LocalImages};
 use fermata_storage::{JobDir, Whose, list_snapshots, samples, verify};
 use fermata_transport::{Secret, dial_any};
 use fermata_types::{
@@ -130,7 +130,7 @@ struct Job {
 
 /// Runs a real daemon in a thread and returns its socket once it is ready.
 fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf, JoinHandle<()>) {
-    let way = Way {
+    let endpoint = Endpoint {
         job: "fake".into(),
         addresses: coordinator.addresses().to_vec(),
         secret: coordinator.secret().unwrap().clone(),
@@ -138,14 +138,14 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
     let images = dir.join("images");
     std::fs::create_dir_all(&images).unwrap();
     let local = (between == Between::DaemonWithImages)
-        .then(|| LocalImages::new(&images, way.clone()).unwrap());
+        .then(|| LocalImages::new(&images, endpoint.clone()).unwrap());
     let socket = dir.join("daemon.sock");
-    let patience = Duration::from_millis(300);
+    let timeout = Duration::from_millis(300);
     let options =
-        fermata_daemon::Options { way, socket: socket.clone(), local, patience, log: None };
+        fermata_node::Options { endpoint, socket: socket.clone(), local, timeout, log: None };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
-        fermata_daemon::run(options, move || sender.send(()).unwrap()).unwrap();
+        fermata_node::run(options, move || sender.send(()).unwrap()).unwrap();
         assert_eq!(fs::read_dir(&images).map_or(0, Iterator::count), 0, "images stay behind");
     });
     receiver.recv_timeout(LIMIT).unwrap();
@@ -340,15 +340,15 @@ fn a_lost_host_ends_the_checkpoint_by_name() {
     let coordinator = job.coordinator.as_ref().unwrap();
     let mut line = dial_any(coordinator.addresses(), coordinator.secret().unwrap()).unwrap();
     let hello = DaemonHello { job: "fake".into(), host: "far".into(), pid: 1 };
-    line.outlet.send(&encode_frame(&hello.into())).unwrap();
-    line.outlet.send(&encode_frame(&Attached { channel: 1 }.into())).unwrap();
+    line.writer.send(&encode_frame(&hello.into())).unwrap();
+    line.writer.send(&encode_frame(&Attached { channel: 1 }.into())).unwrap();
     let say = Hello { job: "fake".into(), host: "far".into(), ..Hello::default() };
     let frame = encode_frame(&say.into());
-    line.outlet.send(&encode_frame(&Relayed { channel: 1, frame }.into())).unwrap();
+    line.writer.send(&encode_frame(&Relayed { channel: 1, frame }.into())).unwrap();
     let mut client = job.client();
     let waiting = thread::spawn(move || client.checkpoint(false, 20_000, |_| {}).unwrap());
     thread::sleep(Duration::from_millis(200));
-    line.outlet.end();
+    line.writer.end();
     let (outcome, answer) = waiting.join().unwrap();
     assert_eq!(outcome, Outcome::Failed);
     assert!(answer.message.contains("host far is lost"), "{}", answer.message);

@@ -4,7 +4,7 @@
 
 mod points_gen;
 
-use fermata_sysio::{send_signal, tell};
+use fermata_sysio::{print_error, send_signal};
 pub use points_gen::{Action, Fault};
 use std::io::{self, Write};
 use std::sync::OnceLock;
@@ -32,7 +32,7 @@ struct Armed {
 /// What is left for the caller of [`fault`] to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Go on.
+    /// Continue.
     Nothing,
     /// Let the system call that comes next fail like this.
     Error(i32),
@@ -100,7 +100,7 @@ pub fn fault(point: Fault) -> Effect {
 
 fn happen(fault: &Armed) -> Effect {
     let (point, action) = (name_in(Fault::ALL, fault.point), name_in(Action::ALL, fault.action));
-    tell(format_args!("fault: {point}={action}"));
+    print_error(format_args!("fault: {point}={action}"));
     match fault.action {
         Action::Kill => {
             let _ = send_signal(std::process::id(), SIGKILL);
@@ -131,7 +131,7 @@ pub fn failing(point: Fault) -> io::Result<()> {
 }
 
 /// A writer with a point before its first write, which is the one that fails, is short or flips a
-/// bit. What a short write leaves is the caller's to go on with.
+/// bit. What a short write leaves is the caller's to continue with.
 #[derive(Debug)]
 pub struct Writing<W> {
     point: Option<Fault>,

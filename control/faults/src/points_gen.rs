@@ -50,7 +50,7 @@ pub enum Fault {
     WriterBegun,
     /// The image is an empty file.
     WriterCreated,
-    /// What the rank would change is described; it may go on.
+    /// What the rank would change is described; it may continue.
     WriterDescribed,
     /// Pages are found and go into the image.
     WriterPages,
@@ -123,7 +123,7 @@ pub enum Fault {
     RestoreLeaving,
     /// The MPI objects are rebuilt.
     AgentSendsRebuilt,
-    /// The coordinator can ask for a checkpoint; the rank has not gone on yet.
+    /// The coordinator can ask for a checkpoint; the rank has not continued yet.
     AgentRebuilt,
 }
 

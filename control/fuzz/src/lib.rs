@@ -31,7 +31,7 @@ unsafe fn slice_of<'a>(data: *const u8, bytes: usize) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(data, bytes) }
 }
 
-/// What `tests/fuzz/image.cpp` seals images with.
+/// What `tests/fuzz/targets/image.cpp` seals images with.
 const KEY: Key = Key::new([0x5a; 32]);
 
 /// Reads an image with all its pages, as a restart would believe it. Returns 0 if it is good.
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn fermata_fuzz_frames(stream: *const u8, bytes: usize, pi
     count
 }
 
-/// What became of a text: `Outcome` of `tests/fuzz/records.cpp`.
+/// What became of a text: `Outcome` of `tests/fuzz/targets/records.cpp`.
 #[repr(u32)]
 pub enum Outcome {
     /// No record, or one that lacks something.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From the safe state on: what is under way is drained, then each rank is cut in its own time, and
-//! all go on when the last one has been. What the images hold together has to be one moment.
+//! all continue when the last one has been. What the images hold together has to be one moment.
 //!
 //! A rank that stands still takes in whatever arrives, as it does in the drain. Nothing does, if
-//! nobody goes on before all have been cut.
+//! nobody continues before all have been cut.
 
 use crate::explore::Action;
 use crate::job::{Job, Lines};
@@ -50,7 +50,7 @@ impl Job {
         if let Some(snapshot) = &mut next.snapshot {
             snapshot.copy_rank(&next.world, rank);
         }
-        next.side(rank).goes_on = self.rule == Rule::GoesOnAlone;
+        next.side(rank).resumes = self.rule == Rule::ResumesAlone;
         self.say(next, rank, Report::Cut);
         if self.lines == Lines::Merged {
             self.to_coordinator(next, rank);
@@ -65,7 +65,7 @@ impl Job {
             if !side.up.is_empty() {
                 actions.push(Action::ToCoordinator(rank));
             }
-            if side.goes_on {
+            if side.resumes {
                 let choices = self.steps(state, rank).len();
                 actions.extend((0..choices).map(|choice| Action::Step(rank, choice)));
             } else {
@@ -88,8 +88,9 @@ impl Job {
     pub(crate) fn judge_images(&self, state: &State) -> Outcome {
         let (program, _) = &self.programs[state.program];
         let Some(snapshot) = state.snapshot.clone() else { return Outcome::Unsafe };
-        let adds_up =
-            |lane: &Lane| usize::from(lane.matched) + lane.early.len() == usize::from(lane.sent);
+        let adds_up = |lane: &Lane| {
+            usize::from(lane.matched) + lane.unexpected.len() == usize::from(lane.sent)
+        };
         if !snapshot.lanes.iter().all(adds_up) {
             return Outcome::Unsafe;
         }
@@ -112,7 +113,7 @@ impl World {
             let arrived = from.lane(peer, rank);
             let lane = self.lane_mut(peer, rank);
             lane.matched = arrived.matched;
-            lane.early.clone_from(&arrived.early);
+            lane.unexpected.clone_from(&arrived.unexpected);
         }
     }
 }

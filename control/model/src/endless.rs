@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Can a run go on for ever?
+//! Can a run continue for ever?
 //!
-//! A job has finitely many states, as how many orders there have been is no part of them. So an
+//! A job has finitely many states, as how many directives there have been is no part of them. So an
 //! endless run is one that comes back to where it has been.
 
 use stateright::Model;

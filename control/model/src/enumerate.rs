@@ -4,7 +4,7 @@
 //! A program that can come to its end has a run, and appending the calls of that run to the lists
 //! of their ranks, one after the other, makes the program. So all such programs are made by making
 //! all runs.
-//! What can go on at any time is kept in `Owed`: messages to be received, calls to be joined.
+//! What can continue at any time is kept in `Owed`: messages to be received, calls to be joined.
 //! Programs that differ only in the numbers of the ranks are made once.
 
 use crate::native::is_deadlock_free;
@@ -105,7 +105,7 @@ pub fn programs(alphabet: &Alphabet, calls: usize) -> Vec<Program> {
         to_join: vec![Vec::new(); ranks],
         to_wait: vec![Vec::new(); ranks],
     };
-    let orders = permutations(ranks);
+    let directive = permutations(ranks);
     let mut seen = HashSet::new();
     let mut found = HashSet::new();
     let mut open = vec![start];
@@ -114,7 +114,7 @@ pub fn programs(alphabet: &Alphabet, calls: usize) -> Vec<Program> {
             continue;
         }
         if run.is_complete() && !run.program.groups().is_empty() {
-            let smallest = orders.iter().map(|to| run.program.renumbered(to)).min();
+            let smallest = directive.iter().map(|to| run.program.renumbered(to)).min();
             found.extend(smallest);
         }
         extend(alphabet, &run, &mut open);

@@ -6,12 +6,12 @@
 //! - the agent reads the clocks as soon as the request is visible, unless a wrapper has counted a
 //!   call and not looked yet: only that can change a clock;
 //! - what it reads is at the coordinator at once: before all clocks are there it only takes maxima,
-//!   and the orders that the last of them makes are as slow as they like;
+//!   and the directives that the last of them makes are as slow as they like;
 //! - a rank's word that it has been cut is there at once: only the last one makes a difference;
-//! - nobody parks before the first orders: not to move is the same;
+//! - nobody parks before the first directive: not to move is the same;
 //! - the request reaches a rank that has made all its calls at once, before any other step: its
 //!   clocks are final (not with MPI_Finalize);
-//! - states that differ only in how many orders there have been are one.
+//! - states that differ only in how many directives there have been are one.
 //!
 //! Checked, in every state that can be reached:
 //! - safety: when the coordinator says that the state is safe, nothing is on any line, all ranks
@@ -19,7 +19,7 @@
 //!   what the images hold, each cut in its own time, is one moment: every message that one has sent
 //!   has arrived in another, and no other has;
 //! - termination: no state is without a next step before the end (`Outcome::Stuck`), and no run
-//!   goes on for ever (`endless`);
+//!   continues for ever (`endless`);
 //! - rest: when all has been said and heard, and nobody has a cause of its own to run on, nobody
 //!   runs on;
 //! - promise: before that, no synchronous message is received without its receive;
@@ -31,7 +31,7 @@ use crate::job::{Job, Lines};
 use crate::program::Program;
 use crate::rule::Rule;
 use crate::state::{Outcome, State};
-use crate::world::BooksOf;
+use crate::world::CountsOf;
 use fermata_protocol::Version;
 use stateright::{Checker, Expectation, Model, Property};
 use std::collections::BTreeSet;
@@ -45,11 +45,11 @@ pub enum Action {
     ToCoordinator(usize),
     /// The agent, which has made the request visible, reads the clocks.
     Agent(usize),
-    /// The rank goes on in its program; the second number chooses among possible matches.
+    /// The rank continues in its program; the second number chooses among possible matches.
     Step(usize, usize),
     /// The rank stands still.
     Park(usize),
-    /// The rank says what it needs.
+    /// The rank says what it waits for.
     Tell(usize),
     /// The rank takes in a message from the second one.
     TakeIn(usize, usize),
@@ -151,8 +151,8 @@ impl Job {
             if !is_early && self.may_park(state, rank) {
                 actions.push(Action::Park(rank));
             }
-            let books = BooksOf(&state.world, rank);
-            if self.at(state, rank, |at| side.machine.has_to_tell(at, &books)) {
+            let counts = CountsOf(&state.world, rank);
+            if self.at(state, rank, |at| side.machine.has_to_tell(at, &counts)) {
                 actions.push(Action::Tell(rank));
             }
         }
@@ -161,7 +161,7 @@ impl Job {
 
 /// What has to occur in some run of each program, or all that was found of it may be empty.
 const SAFE: &str = "a safe state";
-/// Likewise, if ranks go on into MPI_Finalize.
+/// Likewise, if ranks continue into MPI_Finalize.
 const REFUSED: &str = "a refusal";
 
 /// What the checker has found.

@@ -4,16 +4,16 @@
 //!
 //! Each rank has a line to the coordinator and one back, which keep order and take any time. The
 //! request is on its way to every rank from the start, so it comes at any moment. A rank that may
-//! park can still make point-to-point calls first, for it notices late; it cannot pass the door of
+//! park can still make point-to-point calls first, for it notices late; it cannot pass the entry of
 //! a collective call. What comes after the safe state is in `cut.rs`.
 
 use crate::program::{Mask, Mode, Op, Program, Server};
 use crate::rule::Rule;
 use crate::state::{Down, Machine, Outcome, Side, State};
-use crate::world::{BooksOf, Phase, World, index_of};
+use crate::world::{CountsOf, Phase, World, index_of};
 use fermata_protocol::{
-    Books, Cause, Clock, Coordinator, Door, NeedKind, Output, Position, RankId, Report, Tell,
-    Version,
+    Clock, CollectiveEntry, Coordinator, MessageCounts, Origin, Output, Position, RankId, Report,
+    Tell, Version, WaitKind,
 };
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ pub struct Job {
     pub(crate) programs: Vec<(Program, Vec<Mask>)>,
     pub(crate) rule: Rule,
     pub(crate) lines: Lines,
-    /// Ranks go on into MPI_Finalize; otherwise they stop before it.
+    /// Ranks continue into MPI_Finalize; otherwise they stop before it.
     pub(crate) finalizes: bool,
     /// By program: where it comes to its end from, as far as that has been looked at.
     pub(crate) good: Arc<Mutex<Vec<HashSet<World>>>>,
@@ -90,7 +90,7 @@ impl Job {
                 machine,
                 parked: false,
                 has_read: false,
-                goes_on: false,
+                resumes: false,
                 up: VecDeque::new(),
                 down: VecDeque::from([Down::Request]),
             })
@@ -135,7 +135,7 @@ impl Job {
             Some(Op::Send(..)) => Position::Computing,
             Some(Op::Coll(..)) if phase == Phase::Inside => Position::Collective,
             Some(Op::Coll(..)) if phase == Phase::Trivial => Position::Completing,
-            Some(Op::Coll(..) | Op::Start(_)) => Position::Door,
+            Some(Op::Coll(..) | Op::Start(_)) => Position::CollectiveEntry,
             Some(Op::Wait(_)) => Position::Completing,
         };
         match &served {
@@ -147,13 +147,13 @@ impl Job {
     pub(crate) fn may_park(&self, state: &State, rank: usize) -> bool {
         let side = &state.sides[rank];
         let counted = state.world.ranks[rank].phase == Phase::Counted;
-        let books = BooksOf(&state.world, rank);
-        !counted && self.at(state, rank, |at| side.machine.may_park(at, &books))
+        let counts = CountsOf(&state.world, rank);
+        !counted && self.at(state, rank, |at| side.machine.may_park(at, &counts))
     }
 
     /// Everything that can come of the rank's next step in its program.
     pub(crate) fn steps(&self, state: &State, rank: usize) -> Vec<State> {
-        if state.sides[rank].goes_on {
+        if state.sides[rank].resumes {
             return self.free_steps(state, rank);
         }
         let (program, groups) = &self.programs[state.program];
@@ -176,7 +176,7 @@ impl Job {
             }
             Phase::Trivial if !state.world.trivial_done(groups, rank, group) => return Vec::new(),
             Phase::Outside | Phase::Trivial if side.machine.is_requested() => {
-                if !self.pass_door(&mut next, rank, group) {
+                if !self.pass_entry(&mut next, rank, group) {
                     return Vec::new();
                 }
             }
@@ -186,7 +186,7 @@ impl Job {
             }
             Phase::Counted if side.machine.is_requested() => {
                 next.side(rank).machine.uncount(group.into());
-                if !self.pass_door(&mut next, rank, group) {
+                if !self.pass_entry(&mut next, rank, group) {
                     next.world.ranks[rank].phase = match self.rule {
                         Rule::TwoPhase => Phase::Trivial,
                         _ => Phase::Outside,
@@ -204,10 +204,10 @@ impl Job {
         state.world.steps(program, groups, rank).into_iter().map(with).collect()
     }
 
-    /// A rank at its end goes on into MPI_Finalize, unless it has seen the request.
+    /// A rank at its end continues into MPI_Finalize, unless it has seen the request.
     fn finalize(&self, state: &State, rank: usize) -> Option<State> {
-        let at_door = state.world.ranks[rank].phase == Phase::Outside;
-        if !self.finalizes || !at_door || state.sides[rank].machine.is_requested() {
+        let at_entry = state.world.ranks[rank].phase == Phase::Outside;
+        if !self.finalizes || !at_entry || state.sides[rank].machine.is_requested() {
             return None;
         }
         let mut next = state.clone();
@@ -215,12 +215,12 @@ impl Job {
         Some(next)
     }
 
-    fn pass_door(&self, next: &mut State, rank: usize, group: Mask) -> bool {
-        let books = BooksOf(&next.world, rank);
-        match Arc::make_mut(&mut next.sides[rank]).machine.door(group.into(), &books) {
-            Door::Hold => return false,
-            Door::Enter => {}
-            Door::Raise(clock) => self.say(next, rank, Report::Raise(clock)),
+    fn pass_entry(&self, next: &mut State, rank: usize, group: Mask) -> bool {
+        let counts = CountsOf(&next.world, rank);
+        match Arc::make_mut(&mut next.sides[rank]).machine.enter_collective(group.into(), &counts) {
+            CollectiveEntry::Hold => return false,
+            CollectiveEntry::Enter => {}
+            CollectiveEntry::Raise(clock) => self.say(next, rank, Report::Raise(clock)),
         }
         self.enter(next, rank, group);
         true
@@ -253,12 +253,12 @@ impl Job {
     }
 
     pub(crate) fn tell(&self, next: &mut State, rank: usize) {
-        let books = BooksOf(&next.world, rank);
+        let counts = CountsOf(&next.world, rank);
         let mut machine = next.sides[rank].machine.clone();
         let report = self.at(next, rank, |at| {
-            machine.tell(at, &books).map(|tell| match tell {
-                Tell::Needs => {
-                    Report::Needs(machine.cause(at), machine.needs(at, &books).collect())
+            machine.tell(at, &counts).map(|tell| match tell {
+                Tell::Waits => {
+                    Report::Waits(machine.origin(at), machine.edges(at, &counts).collect())
                 }
                 Tell::Runs => Report::Runs,
             })
@@ -287,9 +287,9 @@ impl Job {
                 }
             }
             Some(Down::Save) => self.cut(next, rank),
-            Some(Down::Orders(mut orders)) => {
-                self.rule.orders(&mut orders);
-                next.side(rank).machine.on_orders(&orders);
+            Some(Down::Directive(mut directive)) => {
+                self.rule.directive(&mut directive);
+                next.side(rank).machine.on_directive(&directive);
                 if !next.sides[rank].parked {
                     return;
                 }
@@ -330,8 +330,8 @@ impl Job {
         coordinator.on_report(rank as RankId, &report, &mut outputs);
         for output in outputs {
             match output {
-                Output::Orders(rank, orders) => {
-                    next.side(rank as usize).down.push_back(Down::Orders(orders));
+                Output::Directive(rank, directive) => {
+                    next.side(rank as usize).down.push_back(Down::Directive(directive));
                 }
                 Output::Refused(_) => next.outcome = Some(Outcome::Refused),
                 Output::Safe => self.begin_cut(next),
@@ -353,10 +353,10 @@ impl Job {
 
     /// Standing still, the rank receives what others need room for.
     pub(crate) fn may_take_in(&self, state: &State, rank: usize, from: usize) -> bool {
-        let books = BooksOf(&state.world, rank);
+        let counts = CountsOf(&state.world, rank);
         let is_there =
-            !state.world.lane(from, rank).net.is_empty() || books.held(from as RankId) > 0;
-        is_there && state.sides[rank].machine.gives_room(from as RankId, &books)
+            !state.world.lane(from, rank).net.is_empty() || counts.held(from as RankId) > 0;
+        is_there && state.sides[rank].machine.gives_room(from as RankId, &counts)
     }
 
     /// True if nothing is under way, nobody has anything to say, nobody has a cause of its own to
@@ -365,31 +365,32 @@ impl Job {
         let ranks = 0..state.sides.len();
         let is_quiet = |rank: usize| {
             let side = &state.sides[rank];
-            let books = BooksOf(&state.world, rank);
+            let counts = CountsOf(&state.world, rank);
             let counted = state.world.ranks[rank].phase == Phase::Counted;
             let silent = side.up.is_empty() && side.down.is_empty() && side.has_read;
             silent
                 && !counted
                 && self.at(state, rank, |at| {
-                    side.machine.cause(at) == Cause::Others && !side.machine.has_to_tell(at, &books)
+                    side.machine.origin(at) == Origin::Derived
+                        && !side.machine.has_to_tell(at, &counts)
                 })
         };
-        let has_duty = |rank: usize| {
-            let books = BooksOf(&state.world, rank);
-            self.at(state, rank, |at| state.sides[rank].machine.has_duty(at, &books))
+        let has_obligation = |rank: usize| {
+            let counts = CountsOf(&state.world, rank);
+            self.at(state, rank, |at| state.sides[rank].machine.has_obligation(at, &counts))
         };
-        state.snapshot.is_none() && ranks.clone().all(is_quiet) && ranks.clone().any(has_duty)
+        state.snapshot.is_none() && ranks.clone().all(is_quiet) && ranks.clone().any(has_obligation)
     }
 
     /// A message without a receive, and the rank has told that it waits for one of this sender.
     pub(crate) fn may_hold(&self, state: &State, rank: usize, from: usize) -> bool {
         let machine = &state.sides[rank].machine;
-        let books = BooksOf(&state.world, rank);
+        let counts = CountsOf(&state.world, rank);
         !state.world.lane(from, rank).net.is_empty()
-            && machine.is_needy()
+            && machine.is_waiting()
             && self.at(state, rank, |at| {
-                let mut needs = machine.needs(at, &books);
-                needs.any(|n| n.kind == NeedKind::Message && n.peer as usize == from)
+                let mut edges = machine.edges(at, &counts);
+                edges.any(|n| n.kind == WaitKind::Message && n.peer as usize == from)
             })
     }
 }

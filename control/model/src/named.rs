@@ -78,8 +78,8 @@ pub fn synchronous_meanwhile() -> Program {
     ])
 }
 
-/// Who owes the barrier needs the other rank, for which its second thread waits. That one runs on,
-/// and so its own second thread's need is told.
+/// Who owes the barrier waits for the other rank with its second thread. That one
+/// runs on, and so the edge of its own second thread is reported.
 #[must_use]
 pub fn servers() -> Program {
     program(&[&[barrier(0b011)], &[barrier(0b011)]]).with_servers(2)
@@ -93,7 +93,7 @@ pub fn all() -> Vec<(&'static str, Program)> {
         ("the smallest hole: a parked rank owes a message", smallest_hole()),
         ("the hole of the papers' rule", hole()),
         (
-            "a need is passed on over two ranks",
+            "an edge is passed on over two ranks",
             program(&[&[recv(2), barrier(g01)], &[barrier(g01)], &[recv(3), send(0)], &[send(2)]]),
         ),
         (

@@ -31,8 +31,9 @@ pub fn is_deadlock_free(program: &Program) -> bool {
 #[must_use]
 pub fn comes_to_its_end(world: World, program: &Program, good: &mut HashSet<World>) -> bool {
     every_run_ends(world, program, good, |world, program| {
-        let all_received =
-            |lane: &Lane| lane.net.is_empty() && lane.early.is_empty() && lane.matched == lane.sent;
+        let all_received = |lane: &Lane| {
+            lane.net.is_empty() && lane.unexpected.is_empty() && lane.matched == lane.sent
+        };
         world.is_over(program) && world.lanes.iter().all(all_received)
     })
 }

@@ -217,7 +217,7 @@ pub const SIDES: [u32; 4] = [2, 10, 32, 100];
 #[must_use]
 pub fn sizes_table(sides: &[u32], seeds: u64) -> String {
     let mut text = String::from(
-        "| ranks | programs | collectives | rounds | messages per rank | NEEDs | raises | \
+        "| ranks | programs | collectives | rounds | messages per rank | edges | raises | \
          time to the safe state, ms | published: stuck |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for &side in sides {
@@ -258,7 +258,7 @@ fn sizes_row(setting: Setting, seeds: u64) -> String {
         both(|figures| figures.rounds),
         each(middle.messages),
         each(most(|figures| figures.messages)),
-        both(|figures| figures.needs),
+        both(|figures| figures.waits),
         both(|figures| figures.raises),
         ms(middle.time_ns),
         ms(most(|figures| figures.time_ns))
@@ -283,8 +283,8 @@ fn rule_name(rule: Rule) -> &'static str {
         Rule::RaisesInSilence => "damaged: raises in silence",
         Rule::OldWordCounts => "damaged: an old word counts",
         Rule::ReadsFirst => "damaged: reads first",
-        Rule::EveryNeedCounts => "damaged: every need counts",
+        Rule::EveryEdgeCounts => "damaged: every edge counts",
         Rule::Receives => "damaged: receives what it is to hold",
-        Rule::GoesOnAlone => "damaged: goes on alone",
+        Rule::ResumesAlone => "damaged: continues alone",
     }
 }

@@ -4,12 +4,12 @@
 //! The machines know nothing of this. A rule changes what goes over the lines, or the order in
 //! which the agent does things; so there is nothing in the product that only a test can reach.
 
-use fermata_protocol::{Cause, NeedKind, Orders, Report};
+use fermata_protocol::{Directive, Origin, Report, WaitKind};
 
 /// What is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rule {
-    /// Targets and NEEDs, as shipped.
+    /// Targets and the wait-for graph, as shipped.
     Ours,
     /// The collective clock as published: nobody runs on for a message (Xu and Cooperman 2024).
     /// Parked ranks give room, as ours do; otherwise it would lose to any large message.
@@ -18,20 +18,20 @@ pub enum Rule {
     /// algorithm 1). The paper leaves open who lets a rank out of this barrier whose peers have
     /// left it before the request; here targets do.
     TwoPhase,
-    /// Damaged: who is needed stops one message too early.
+    /// Damaged: who is waited for stops one message too early.
     StopsEarly,
     /// Damaged: a target is raised and nobody is told.
     RaisesInSilence,
-    /// Damaged: a rank's word that it is parked counts under any version of its orders.
+    /// Damaged: a rank's word that it is parked counts under any version of its directive.
     OldWordCounts,
     /// Damaged: the agent reads the clocks before the wrappers can see the request.
     ReadsFirst,
-    /// Damaged: a rank that needs a message receives what else its sender has sent.
+    /// Damaged: a rank that waits for a message receives what else its sender has sent.
     Receives,
-    /// Damaged: every need counts, whatever keeps the rank running that has it.
-    EveryNeedCounts,
-    /// Damaged: a rank goes on as soon as its own image has been cut.
-    GoesOnAlone,
+    /// Damaged: every wait-for edge counts, whatever keeps the rank running that has it.
+    EveryEdgeCounts,
+    /// Damaged: a rank continues as soon as its own image has been cut.
+    ResumesAlone,
 }
 
 impl Rule {
@@ -45,20 +45,20 @@ impl Rule {
         Self::OldWordCounts,
         Self::ReadsFirst,
         Self::Receives,
-        Self::EveryNeedCounts,
-        Self::GoesOnAlone,
+        Self::EveryEdgeCounts,
+        Self::ResumesAlone,
     ];
 
     /// What the line makes of a report. None: it is lost.
     #[must_use]
     pub fn report(self, report: Report) -> Option<Report> {
         match (self, report) {
-            (Self::Published | Self::TwoPhase, Report::Needs(cause, mut needs)) => {
-                needs.retain(|need| need.kind == NeedKind::Room);
-                Some(if needs.is_empty() { Report::Runs } else { Report::Needs(cause, needs) })
+            (Self::Published | Self::TwoPhase, Report::Waits(origin, mut edges)) => {
+                edges.retain(|edge| edge.kind == WaitKind::Room);
+                Some(if edges.is_empty() { Report::Runs } else { Report::Waits(origin, edges) })
             }
-            (Self::EveryNeedCounts, Report::Needs(_, needs)) => {
-                Some(Report::Needs(Cause::Own, needs))
+            (Self::EveryEdgeCounts, Report::Waits(_, edges)) => {
+                Some(Report::Waits(Origin::Root, edges))
             }
             (Self::RaisesInSilence, Report::Raise(_)) => None,
             (Self::RaisesInSilence, Report::Parked(version, _)) => {
@@ -68,11 +68,12 @@ impl Rule {
         }
     }
 
-    /// What the line makes of orders.
-    pub fn orders(self, orders: &mut Orders) {
+    /// What the line makes of directives.
+    pub fn directive(self, directive: &mut Directive) {
         if self == Self::StopsEarly {
-            let messages = orders.needs.iter_mut().filter(|need| need.kind == NeedKind::Message);
-            messages.for_each(|need| need.count -= 1);
+            let messages =
+                directive.obligations.iter_mut().filter(|edge| edge.kind == WaitKind::Message);
+            messages.for_each(|edge| edge.count -= 1);
         }
     }
 }

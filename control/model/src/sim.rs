@@ -2,8 +2,8 @@
 //! The protocol at sizes that cannot be searched: one run per seed, on a clock of the LogP model.
 //!
 //! A message takes L from end to end, and o of both ends' time; an end handles one message per g.
-//! The coordinator is one such end, which every report and all orders go through; a rank's agent is
-//! another, beside its program. Messages of the application cost the ranks the same.
+//! The coordinator is one such end, which every report and all directives go through; a rank's
+//! agent is another, beside its program. Messages of the application cost the ranks the same.
 //! Source: Culler et al., "LogP: Towards a Realistic Model of Parallel Computation" (1993).
 //!
 //! The programs are those of `grid.rs`.
@@ -11,8 +11,8 @@
 use crate::grid::{Random, Step, WORLD, column, programs, row};
 use crate::rule::Rule;
 use fermata_protocol::{
-    Books, Coordinator, Door, Need, Orders, Output, Position, RankId, RankMachine, Report, Tell,
-    Version,
+    CollectiveEntry, Coordinator, Directive, MessageCounts, Output, Position, RankId, RankMachine,
+    Report, Tell, Version, WaitEdge,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -37,10 +37,10 @@ pub struct Figures {
     pub time_ns: u64,
     /// Messages of the control plane, both ways, the requests included.
     pub messages: u64,
-    /// Most orders that a rank was sent: rounds.
+    /// Most directives that a rank was sent: rounds.
     pub rounds: u64,
-    /// Reports of needs.
-    pub needs: u64,
+    /// Reports of what ranks wait for.
+    pub waits: u64,
     /// Targets that were raised.
     pub raises: u64,
     /// The coordinator said that the state was safe, and it was. Otherwise nobody could move before
@@ -52,14 +52,14 @@ pub struct Figures {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A rank goes on.
+    /// A rank continues.
     Run(u32),
     /// A message of the application is there: to, from.
     Arrives(u32, u32),
     /// Number in `Sim::reports`.
     Report(usize),
-    /// Number in `Sim::orders`.
-    Orders(usize),
+    /// Number in `Sim::directive`.
+    Directive(usize),
     /// Somebody has asked for a checkpoint.
     Begin,
     /// The request is at this rank.
@@ -83,7 +83,7 @@ struct Place {
     matched: BTreeMap<u32, u64>,
 }
 
-impl Books for Place {
+impl MessageCounts for Place {
     fn sent(&self, to: RankId) -> u64 {
         self.sent.get(&to).copied().unwrap_or(0)
     }
@@ -108,7 +108,7 @@ struct Sim {
     coordinator_busy: u64,
     queue: BinaryHeap<Reverse<(u64, u64, Event)>>,
     reports: Vec<(u32, Report)>,
-    orders: Vec<(u32, Orders)>,
+    directive: Vec<(u32, Directive)>,
     serial: u64,
     begun_ns: u64,
     figures: Figures,
@@ -148,7 +148,7 @@ impl Sim {
             coordinator_busy: 0,
             queue: BinaryHeap::new(),
             reports: Vec::new(),
-            orders: Vec::new(),
+            directive: Vec::new(),
             serial: 0,
             begun_ns: 0,
             figures: Figures::default(),
@@ -171,10 +171,10 @@ impl Sim {
 
     fn on_event(&mut self, event: Event, now: u64) {
         match event {
-            Event::Run(rank) => self.go_on(rank, now),
+            Event::Run(rank) => self.resume(rank, now),
             Event::Arrives(to, from) => {
                 *self.places[to as usize].arrived.entry(from).or_insert(0) += 1;
-                self.go_on(to, now);
+                self.resume(to, now);
             }
             Event::Begin => {
                 self.begun_ns = now;
@@ -188,20 +188,20 @@ impl Sim {
                 self.machines[rank as usize].on_request();
                 let clocks = self.machines[rank as usize].clocks().collect();
                 self.say(rank, Report::Clocks(clocks), now);
-                self.go_on(rank, now);
+                self.resume(rank, now);
             }
             Event::Report(number) => self.on_report(number, now),
-            Event::Orders(number) => {
-                let (rank, orders) = self.orders[number].clone();
-                self.machines[rank as usize].on_orders(&orders);
-                self.figures.rounds = self.figures.rounds.max(orders.version.0);
+            Event::Directive(number) => {
+                let (rank, directive) = self.directive[number].clone();
+                self.machines[rank as usize].on_directive(&directive);
+                self.figures.rounds = self.figures.rounds.max(directive.version.0);
                 let place = &mut self.places[rank as usize];
                 if std::mem::take(&mut place.parked) {
                     place.busy = now + place.left;
                     let busy = place.busy;
                     self.at(busy, Event::Run(rank));
                 }
-                self.go_on(rank, now);
+                self.resume(rank, now);
             }
         }
     }
@@ -226,10 +226,10 @@ impl Sim {
         self.coordinator.on_report(rank, &report, &mut outputs);
         for output in outputs {
             match output {
-                Output::Orders(rank, orders) => {
+                Output::Directive(rank, directive) => {
                     let time = self.coordinator_sends();
-                    self.orders.push((rank, orders));
-                    self.at(time, Event::Orders(self.orders.len() - 1));
+                    self.directive.push((rank, directive));
+                    self.at(time, Event::Directive(self.directive.len() - 1));
                 }
                 Output::Safe => {
                     self.figures.time_ns = self.coordinator_busy - self.begun_ns;
@@ -241,10 +241,10 @@ impl Sim {
         }
     }
 
-    /// Of the orders last sent to this rank.
+    /// Of the directive last sent to this rank.
     fn newest(&self, rank: u32) -> Version {
-        let sent = self.orders.iter().rev().find(|(to, _)| *to == rank);
-        sent.map_or(Version(0), |(_, orders)| orders.version)
+        let sent = self.directive.iter().rev().find(|(to, _)| *to == rank);
+        sent.map_or(Version(0), |(_, directive)| directive.version)
     }
 
     /// The coordinator says that the state is safe. If it is not: why. What has been begun is seen
@@ -275,7 +275,7 @@ impl Sim {
     fn say(&mut self, rank: u32, report: Report, now: u64) {
         let Some(report) = self.rule.report(report) else { return };
         self.figures.messages += 1;
-        self.figures.needs += u64::from(matches!(report, Report::Needs(..)));
+        self.figures.waits += u64::from(matches!(report, Report::Waits(..)));
         self.figures.raises += u64::from(matches!(report, Report::Raise(_)));
         let agent = &mut self.places[rank as usize].agent_busy;
         let sent = (*agent).max(now) + self.logp.overhead;
@@ -285,8 +285,8 @@ impl Sim {
         self.at(sent + self.logp.latency + self.logp.overhead, Event::Report(number));
     }
 
-    /// Goes on until the rank has to wait, or is busy until later, or parks.
-    fn go_on(&mut self, rank: u32, now: u64) {
+    /// Continues until the rank has to wait, or is busy until later, or parks.
+    fn resume(&mut self, rank: u32, now: u64) {
         loop {
             let place = &mut self.places[rank as usize];
             if place.parked {
@@ -326,7 +326,7 @@ impl Sim {
                 Position::Receiving(&source)
             }
             Some(Step::Collective(_)) if place.begun => Position::Collective,
-            Some(Step::Collective(_)) => Position::Door,
+            Some(Step::Collective(_)) => Position::CollectiveEntry,
         }];
         if machine.version() > Version(0) && machine.may_park(&position, place) {
             machine.park();
@@ -340,10 +340,10 @@ impl Sim {
         if matches!(step, Some(Step::Recv(from)) if place.arrived(from) > place.matched(from)) {
             return false;
         }
-        let cause = machine.cause(&position);
-        let needs: Vec<Need> = machine.needs(&position, place).collect();
+        let origin = machine.origin(&position);
+        let edges: Vec<WaitEdge> = machine.edges(&position, place).collect();
         match machine.tell(&position, place) {
-            Some(Tell::Needs) => self.say(rank, Report::Needs(cause, needs), now),
+            Some(Tell::Waits) => self.say(rank, Report::Waits(origin, edges), now),
             Some(Tell::Runs) => self.say(rank, Report::Runs, now),
             None => {}
         }
@@ -387,10 +387,10 @@ impl Sim {
         }
         let machine = &mut self.machines[rank as usize];
         if machine.is_requested() {
-            match machine.door(group, &self.places[rank as usize]) {
-                Door::Hold => return false,
-                Door::Enter => {}
-                Door::Raise(clock) => self.say(rank, Report::Raise(clock), now),
+            match machine.enter_collective(group, &self.places[rank as usize]) {
+                CollectiveEntry::Hold => return false,
+                CollectiveEntry::Enter => {}
+                CollectiveEntry::Raise(clock) => self.say(rank, Report::Raise(clock), now),
             }
         } else {
             machine.count(group);

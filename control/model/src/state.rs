@@ -2,7 +2,7 @@
 //! One state of a job under a checkpoint, and when two states are the same.
 
 use crate::world::World;
-use fermata_protocol::{Coordinator, Orders, RankMachine, Report, Version};
+use fermata_protocol::{Coordinator, Directive, RankMachine, Report, Version};
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum Outcome {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Down {
     Request,
-    Orders(Orders),
+    Directive(Directive),
     Save,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct Side {
     pub(crate) machine: Machine,
     pub(crate) parked: bool,
     pub(crate) has_read: bool,
-    /// Has been cut and goes on, as only a damaged rule allows before all have been.
-    pub(crate) goes_on: bool,
+    /// Has been cut and continues, as only a damaged rule allows before all have been.
+    pub(crate) resumes: bool,
     pub(crate) up: VecDeque<Report>,
     pub(crate) down: VecDeque<Down>,
 }
@@ -57,7 +57,8 @@ pub struct State {
     pub outcome: Option<Outcome>,
 }
 
-/// How many orders a rank has been sent does not matter, but whether its word is about the newest.
+/// How many directives a rank has been sent does not matter, but whether its word is about the
+/// newest.
 impl Hash for State {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.program.hash(state);
@@ -81,10 +82,10 @@ impl Hash for State {
 }
 
 impl Side {
-    /// The version of the orders last sent to this rank.
+    /// The version of the directive last sent to this rank.
     pub(crate) fn newest(&self) -> Version {
         let under_way = self.down.iter().rev().find_map(|down| match down {
-            Down::Orders(orders) => Some(orders.version),
+            Down::Directive(directive) => Some(directive.version),
             Down::Request | Down::Save => None,
         });
         under_way.unwrap_or(self.machine.version())

@@ -6,7 +6,7 @@
 //! between.
 
 use crate::program::{Kind, Mask, Mode, Op, Program, Server};
-use fermata_protocol::{Books, RankId};
+use fermata_protocol::{MessageCounts, RankId};
 
 /// How far a rank has come in its current call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub struct Lane {
     /// Sent and not taken by the receiver.
     pub net: Vec<Message>,
     /// Taken in, or held, by the receiver before its receive.
-    pub early: Vec<Message>,
+    pub unexpected: Vec<Message>,
     /// Messages ever sent.
     pub sent: u8,
     /// Messages ever matched by a receive.
@@ -153,7 +153,7 @@ impl World {
         let fits = |source: &usize| {
             let lane = self.lane(*source, rank);
             from.is_none_or(|f| usize::from(f) == *source)
-                && lane.early.iter().chain(&lane.net).any(|m| m.tag == tag)
+                && lane.unexpected.iter().chain(&lane.net).any(|m| m.tag == tag)
         };
         (0..self.ranks.len()).filter(fits).collect()
     }
@@ -162,33 +162,33 @@ impl World {
     /// that leaves the network. It is kept for a later receive.
     pub fn take_in(&mut self, rank: usize, from: usize) {
         let lane = self.lane_mut(from, rank);
-        if let Some(message) = lane.early.iter_mut().find(|message| message.held) {
+        if let Some(message) = lane.unexpected.iter_mut().find(|message| message.held) {
             message.held = false;
         } else {
             let message = lane.net.remove(0);
-            lane.early.push(message);
+            lane.unexpected.push(message);
         }
     }
 
-    /// The next message from this rank leaves the network, and its send goes on.
+    /// The next message from this rank leaves the network, and its send continues.
     pub fn hold(&mut self, rank: usize, from: usize) {
         let lane = self.lane_mut(from, rank);
         let message = lane.net.remove(0);
-        lane.early.push(Message { held: true, ..message });
+        lane.unexpected.push(Message { held: true, ..message });
     }
 
     /// True if no synchronous message has been received before its receive.
     #[must_use]
     pub fn keeps_promises(&self) -> bool {
-        let mut early = self.lanes.iter().flat_map(|lane| &lane.early);
+        let mut early = self.lanes.iter().flat_map(|lane| &lane.unexpected);
         early.all(|message| message.held || message.mode != Mode::Synchronous)
     }
 
     /// All that is under way is received and kept.
     pub fn drain(&mut self) {
         for lane in &mut self.lanes {
-            lane.early.append(&mut lane.net);
-            lane.early.iter_mut().for_each(|message| message.held = false);
+            lane.unexpected.append(&mut lane.net);
+            lane.unexpected.iter_mut().for_each(|message| message.held = false);
         }
     }
 
@@ -235,7 +235,7 @@ impl World {
         let lane = self.lane_mut(rank, to);
         if inside {
             // The last one sent is this one.
-            let held = lane.early.iter().filter(|message| message.held);
+            let held = lane.unexpected.iter().filter(|message| message.held);
             if lane.net.iter().chain(held).any(|message| message.serial == lane.sent) {
                 return false;
             }
@@ -256,8 +256,8 @@ impl World {
     fn receive(&mut self, rank: usize, from: usize, tag: u8) {
         let lane = self.lane_mut(from, rank);
         lane.matched += 1;
-        if let Some(index) = lane.early.iter().position(|m| m.tag == tag) {
-            lane.early.remove(index);
+        if let Some(index) = lane.unexpected.iter().position(|m| m.tag == tag) {
+            lane.unexpected.remove(index);
         } else if let Some(index) = lane.net.iter().position(|m| m.tag == tag) {
             lane.net.remove(index);
         }
@@ -267,9 +267,9 @@ impl World {
 
 /// The bookmarks of one rank, as its wrappers keep them.
 #[derive(Clone, Copy, Debug)]
-pub struct BooksOf<'a>(pub &'a World, pub usize);
+pub struct CountsOf<'a>(pub &'a World, pub usize);
 
-impl Books for BooksOf<'_> {
+impl MessageCounts for CountsOf<'_> {
     fn sent(&self, to: RankId) -> u64 {
         self.0.lane(self.1, to as usize).sent.into()
     }
@@ -279,7 +279,7 @@ impl Books for BooksOf<'_> {
     }
     fn held(&self, from: RankId) -> u64 {
         let lane = self.0.lane(from as usize, self.1);
-        lane.early.iter().filter(|message| message.held).count() as u64
+        lane.unexpected.iter().filter(|message| message.held).count() as u64
     }
     fn matched(&self, from: RankId) -> u64 {
         self.0.lane(from as usize, self.1).matched.into()

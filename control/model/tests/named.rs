@@ -34,7 +34,7 @@ fn a_raised_target_must_be_told() {
 }
 
 #[test]
-fn a_word_under_old_orders_must_not_count() {
+fn a_word_under_an_old_directive_must_not_count() {
     let found = violated(Job::new([named::smallest_hole()], Rule::OldWordCounts));
     assert!(found.contains(&"safety"), "{found:?}");
 }
@@ -44,30 +44,30 @@ fn the_clocks_must_not_be_read_before_the_request_is_visible() {
     assert!(!violated(Job::new([named::raise()], Rule::ReadsFirst)).is_empty());
 }
 
-/// Each needs the other only because the other needs it.
+/// Each waits for the other, and runs only because the other waits for it.
 #[test]
 fn second_threads_that_wait_for_each_others_ranks_keep_nobody_running() {
     let program = named::servers();
     assert!(native::is_deadlock_free(&program));
     assert!(check(&Job::new([program.clone()], Rule::Ours)).faults().is_empty());
     assert!(endless(&Job::new([program.clone()], Rule::Ours)).is_none());
-    let every = Job::new([program], Rule::EveryNeedCounts);
+    let every = Job::new([program], Rule::EveryEdgeCounts);
     assert_eq!(violated(every.clone()), ["rest"]);
     assert!(endless(&every).is_some());
 }
 
-/// A rank that goes on sends to one that has not been cut: the message is in one image only.
+/// A rank that continues sends to one that has not been cut: the message is in one image only.
 #[test]
-fn no_rank_may_go_on_before_all_are_cut() {
-    let found = violated(Job::new([named::smallest_hole()], Rule::GoesOnAlone));
+fn no_rank_may_resume_before_all_are_cut() {
+    let found = violated(Job::new([named::smallest_hole()], Rule::ResumesAlone));
     assert!(found.contains(&"safety"), "{found:?}");
 }
 
-/// A barrier before each collective call needs no NEEDs: who is in the call waits for nobody
-/// outside. But it makes a broadcast wait for its leaves, and a sound program can get stuck in
-/// that.
+/// A barrier before each collective call needs no wait-for edges: who is in the call waits for
+/// nobody outside. But it makes a broadcast wait for its leaves, and a sound program can get stuck
+/// in that.
 #[test]
-fn two_phases_need_no_needs_but_stop_a_sound_program() {
+fn two_phases_need_no_edges_but_stop_a_sound_program() {
     for program in [named::smallest_hole(), named::raise()] {
         assert!(violated(Job::new([program], Rule::TwoPhase)).is_empty());
     }

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The coordinator's half: targets, needs, when all ranks stand still and when they may go on.
+//! The coordinator's half: targets, the wait-for graph, when all ranks stand still and when they
+//! may continue.
 //!
-//! Orders go only to ranks for which something has changed, and each rank has its own version. A
-//! rank counts as parked if it has said so under the newest version it was sent.
+//! Directives go only to ranks for which something has changed, and each rank has its own version.
+//! A rank counts as parked if it has said so under the newest version it was sent.
 //!
-//! A need counts while there is a chain from it to a rank that runs on for its own sake. Else ranks
-//! that run on for each other alone would do so for ever.
+//! A wait-for edge counts, and is its peer's obligation, while there is a chain to it from a root:
+//! a rank that runs on for its own sake. Else ranks that run on for each other alone would do so
+//! for ever.
 //!
 //! Invariant: `target` of a group is the greatest clock any member has reported.
-//! Invariant: if every rank is parked under its newest orders the state is safe and stays so. A
-//!            parked rank says nothing and moves only on new orders, and there are none under way;
-//!            all clocks have been heard, so in every group all are equal to the target.
-//! Invariant: no rank goes on from a safe state before all have been cut, or one that goes on would
-//!            send to one that is still to be cut.
+//! Invariant: if every rank is parked under its newest directive the state is safe and stays so. A
+//!            parked rank says nothing and moves only on a new directive, and there is none under
+//!            way; all clocks have been heard, so in every group all are equal to the target.
+//! Invariant: no rank continues from a safe state before all have been cut, or one that continues
+//!            would send to one that is still to be cut.
 
-use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, RankId, Report, Version};
+use crate::words::{
+    Clock, Directive, GroupId, Origin, RankId, Report, Version, WaitEdge, WaitKind,
+};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
@@ -22,33 +26,33 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Send these.
-    Orders(RankId, Orders),
+    Directive(RankId, Directive),
     /// Every rank stands still where it can be saved.
     Safe,
-    /// Every rank has been cut: all go on.
+    /// Every rank has been cut: all continue.
     Resume,
-    /// This rank is inside MPI_Finalize: no checkpoint; the job runs on to its end.
+    /// This rank is inside MPI_Finalize: no checkpoint; the job continues to its end.
     Refused(RankId),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Seat {
-    /// Of the orders last sent.
+struct RankState {
+    /// Of the directive last sent.
     version: Version,
     heard: bool,
     parked: bool,
     cut: bool,
     clocks: BTreeMap<GroupId, u64>,
-    /// What this rank needs of others, and why it does not park instead.
-    needs: Vec<Need>,
-    cause: Cause,
-    /// What others need of this rank, as far as it counts.
-    needed: Vec<Need>,
-    /// Orders have to be sent.
+    /// What this rank waits for, and why it does not park instead.
+    edges: Vec<WaitEdge>,
+    origin: Origin,
+    /// What others wait for this rank to do, as far as it counts.
+    obligations: Vec<WaitEdge>,
+    /// A directive has to be sent.
     stale: bool,
 }
 
-impl Seat {
+impl RankState {
     fn new() -> Self {
         Self {
             version: Version(0),
@@ -56,9 +60,9 @@ impl Seat {
             parked: false,
             cut: false,
             clocks: BTreeMap::new(),
-            needs: Vec::new(),
-            cause: Cause::Others,
-            needed: Vec::new(),
+            edges: Vec::new(),
+            origin: Origin::Derived,
+            obligations: Vec::new(),
             stale: false,
         }
     }
@@ -71,7 +75,7 @@ enum Stage {
     Gathering,
     /// The state is safe, and so many ranks have not been cut yet.
     Cutting(usize),
-    /// All go on.
+    /// All continue.
     Over,
 }
 
@@ -79,12 +83,12 @@ enum Stage {
 /// all ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Coordinator {
-    seats: Vec<Seat>,
+    ranks: Vec<RankState>,
     targets: BTreeMap<GroupId, u64>,
     members: BTreeMap<GroupId, Vec<RankId>>,
-    /// Ranks that need something.
-    needy: BTreeSet<RankId>,
-    /// Those whose needs count.
+    /// Ranks that wait for others.
+    waiting: BTreeSet<RankId>,
+    /// Those whose edges count.
     counted: BTreeSet<RankId>,
     unheard: usize,
     unparked: usize,
@@ -92,19 +96,19 @@ pub struct Coordinator {
 }
 
 impl Coordinator {
-    /// For ranks `0..ranks`.
+    /// For ranks `0..size`.
     #[must_use]
-    pub fn new(ranks: usize) -> Self {
-        let mut seats = Vec::new();
-        seats.resize_with(ranks, Seat::new);
+    pub fn new(size: usize) -> Self {
+        let mut ranks = Vec::new();
+        ranks.resize_with(size, RankState::new);
         Self {
-            seats,
+            ranks,
             targets: BTreeMap::new(),
             members: BTreeMap::new(),
-            needy: BTreeSet::new(),
+            waiting: BTreeSet::new(),
             counted: BTreeSet::new(),
-            unheard: ranks,
-            unparked: ranks,
+            unheard: size,
+            unparked: size,
             stage: Stage::Gathering,
         }
     }
@@ -115,7 +119,7 @@ impl Coordinator {
         self.unheard == 0
     }
 
-    /// True if all ranks go on: each has been cut, or one has refused.
+    /// True if all ranks continue: each has been cut, or one has refused.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Over
@@ -124,13 +128,14 @@ impl Coordinator {
     /// Ranks that are where they are wanted for now: that have told their clocks or, once all have,
     /// that are parked.
     pub fn done(&self) -> impl Iterator<Item = RankId> + '_ {
-        let is_done = |seat: &Seat| if self.has_clocks() { seat.parked } else { seat.heard };
-        (0..).zip(&self.seats).filter(move |(_, seat)| is_done(seat)).map(|(rank, _)| rank)
+        let is_done =
+            |state: &RankState| if self.has_clocks() { state.parked } else { state.heard };
+        (0..).zip(&self.ranks).filter(move |(_, state)| is_done(state)).map(|(rank, _)| rank)
     }
 
     /// Takes a rank's report; appends what is to be done.
     pub fn on_report(&mut self, rank: RankId, report: &Report, out: &mut Vec<Output>) {
-        if self.seat(rank).is_none() {
+        if self.rank(rank).is_none() {
             return;
         }
         match self.stage {
@@ -145,10 +150,10 @@ impl Coordinator {
         match report {
             Report::Clocks(clocks) => self.on_clocks(rank, clocks, &mut touched),
             Report::Raise(clock) => self.merge(rank, *clock, &mut touched),
-            Report::Needs(cause, needs) => self.replace_needs(rank, *cause, needs, &mut touched),
-            Report::Runs => self.replace_needs(rank, Cause::Others, &[], &mut touched),
+            Report::Waits(origin, edges) => self.replace_edges(rank, *origin, edges, &mut touched),
+            Report::Runs => self.replace_edges(rank, Origin::Derived, &[], &mut touched),
             Report::Parked(version, clocks) => {
-                self.replace_needs(rank, Cause::Others, &[], &mut touched);
+                self.replace_edges(rank, Origin::Derived, &[], &mut touched);
                 for clock in clocks {
                     self.merge(rank, *clock, &mut touched);
                 }
@@ -162,14 +167,14 @@ impl Coordinator {
         }
         self.publish(&touched, out);
         if self.unparked == 0 {
-            self.stage = Stage::Cutting(self.seats.len());
+            self.stage = Stage::Cutting(self.ranks.len());
             out.push(Output::Safe);
         }
     }
 
     fn on_cut(&mut self, rank: RankId, left: usize, out: &mut Vec<Output>) {
-        let Some(seat) = self.seat(rank) else { return };
-        if core::mem::replace(&mut seat.cut, true) {
+        let Some(state) = self.rank(rank) else { return };
+        if core::mem::replace(&mut state.cut, true) {
             return;
         }
         self.stage = Stage::Cutting(left - 1);
@@ -183,25 +188,25 @@ impl Coordinator {
         for clock in clocks {
             self.merge(rank, *clock, touched);
         }
-        let Some(seat) = self.seat(rank) else { return };
-        if seat.heard {
+        let Some(state) = self.rank(rank) else { return };
+        if state.heard {
             return;
         }
-        seat.heard = true;
+        state.heard = true;
         self.unheard -= 1;
         if self.unheard == 0 {
-            // The first orders go to everybody.
-            for (rank, seat) in (0..).zip(&mut self.seats) {
-                seat.stale = true;
+            // The first directive goes to everybody.
+            for (rank, state) in (0..).zip(&mut self.ranks) {
+                state.stale = true;
                 touched.push(rank);
             }
         }
     }
 
-    /// A rank's clock. Whoever is now known to be behind its group's target gets orders.
+    /// A rank's clock. Whoever is now known to be behind its group's target gets a directive.
     fn merge(&mut self, rank: RankId, clock: Clock, touched: &mut Vec<RankId>) {
-        let Some(seat) = self.seat(rank) else { return };
-        let known = seat.clocks.insert(clock.group, clock.seq).is_some();
+        let Some(state) = self.rank(rank) else { return };
+        let known = state.clocks.insert(clock.group, clock.seq).is_some();
         let members = self.members.entry(clock.group).or_default();
         if !known {
             members.push(rank);
@@ -210,133 +215,139 @@ impl Coordinator {
         if clock.seq > *target {
             *target = clock.seq;
             for &member in members.iter() {
-                let Some(seat) = self.seats.get_mut(member as usize) else { continue };
-                if seat.clocks.get(&clock.group).is_some_and(|seq| *seq < clock.seq) {
-                    seat.stale = true;
+                let Some(state) = self.ranks.get_mut(member as usize) else { continue };
+                if state.clocks.get(&clock.group).is_some_and(|seq| *seq < clock.seq) {
+                    state.stale = true;
                     touched.push(member);
                 }
             }
         } else if clock.seq < *target && !known {
             // A member of a group that it had not been known to be in.
-            if let Some(seat) = self.seat(rank) {
-                seat.stale = true;
+            if let Some(state) = self.rank(rank) {
+                state.stale = true;
                 touched.push(rank);
             }
         }
     }
 
-    fn replace_needs(
+    fn replace_edges(
         &mut self,
-        needy: RankId,
-        cause: Cause,
-        needs: &[Need],
+        rank: RankId,
+        origin: Origin,
+        edges: &[WaitEdge],
         touched: &mut Vec<RankId>,
     ) {
-        let Some(seat) = self.seat(needy) else { return };
-        seat.cause = cause;
-        let old = core::mem::replace(&mut seat.needs, needs.to_vec());
-        if old.is_empty() && needs.is_empty() {
+        let Some(state) = self.rank(rank) else { return };
+        state.origin = origin;
+        let old = core::mem::replace(&mut state.edges, edges.to_vec());
+        if old.is_empty() && edges.is_empty() {
             return;
         }
-        if needs.is_empty() {
-            self.needy.remove(&needy);
+        if edges.is_empty() {
+            self.waiting.remove(&rank);
         } else {
-            self.needy.insert(needy);
+            self.waiting.insert(rank);
         }
-        if self.counted.contains(&needy) {
-            self.pass_on(needy, &old, needs, touched);
+        if self.counted.contains(&rank) {
+            self.oblige(rank, &old, edges, touched);
         }
         let now = self.count();
         let before = core::mem::replace(&mut self.counted, now.clone());
         for rank in before.symmetric_difference(&now) {
-            let Some(seat) = self.seat(*rank) else { continue };
-            let needs = seat.needs.clone();
-            let none: &[Need] = &[];
-            let (old, new) = if now.contains(rank) { (none, &*needs) } else { (&*needs, none) };
-            self.pass_on(*rank, old, new, touched);
+            let Some(state) = self.rank(*rank) else { continue };
+            let edges = state.edges.clone();
+            let none: &[WaitEdge] = &[];
+            let (old, new) = if now.contains(rank) { (none, &*edges) } else { (&*edges, none) };
+            self.oblige(*rank, old, new, touched);
         }
     }
 
-    /// The ranks whose needs count: those that run on for their own sake, and those of which such
-    /// a one needs a step, over any number of links. Room is given standing still.
+    /// The ranks whose edges count: roots, and those of which such a one awaits a step, over any
+    /// number of edges. Room is given standing still.
     fn count(&self) -> BTreeSet<RankId> {
-        let seat_of = |rank: &RankId| self.seats.get(*rank as usize);
-        let runs_for_itself =
-            |rank: &&RankId| seat_of(rank).is_some_and(|seat| seat.cause == Cause::Own);
-        let mut open: Vec<RankId> = self.needy.iter().filter(runs_for_itself).copied().collect();
+        let state_of = |rank: &RankId| self.ranks.get(*rank as usize);
+        let is_root =
+            |rank: &&RankId| state_of(rank).is_some_and(|state| state.origin == Origin::Root);
+        let mut open: Vec<RankId> = self.waiting.iter().filter(is_root).copied().collect();
         let mut found: BTreeSet<RankId> = open.iter().copied().collect();
-        while let Some(seat) = open.pop().as_ref().and_then(seat_of) {
-            for need in seat.needs.iter().filter(|need| need.kind != NeedKind::Room) {
-                if self.needy.contains(&need.peer) && found.insert(need.peer) {
-                    open.push(need.peer);
+        while let Some(state) = open.pop().as_ref().and_then(state_of) {
+            for edge in state.edges.iter().filter(|edge| edge.kind != WaitKind::Room) {
+                if self.waiting.contains(&edge.peer) && found.insert(edge.peer) {
+                    open.push(edge.peer);
                 }
             }
         }
         found
     }
 
-    /// What this rank needs is told to those that it needs, where it is not what it was.
-    fn pass_on(&mut self, needy: RankId, old: &[Need], needs: &[Need], touched: &mut Vec<RankId>) {
-        for need in old {
-            if needs.contains(need) {
+    /// What this rank waits for becomes the others' obligation, where it is not what it was.
+    fn oblige(
+        &mut self,
+        waiting: RankId,
+        old: &[WaitEdge],
+        edges: &[WaitEdge],
+        touched: &mut Vec<RankId>,
+    ) {
+        for edge in old {
+            if edges.contains(edge) {
                 continue;
             }
-            let Some(seat) = self.seat(need.peer) else { continue };
-            seat.needed.retain(|n| !(n.peer == needy && n.kind == need.kind));
-            // A parked rank has met the need, or could not; it stays as it is. One that runs on for
-            // somebody who needs it no more has to be told, or it would run for nothing.
-            if !seat.parked {
-                seat.stale = true;
-                touched.push(need.peer);
+            let Some(state) = self.rank(edge.peer) else { continue };
+            state.obligations.retain(|n| !(n.peer == waiting && n.kind == edge.kind));
+            // A parked rank has met the obligation, or could not; it stays as it is. One that runs
+            // on for somebody who awaits it no more has to be told, or it would run for nothing.
+            if !state.parked {
+                state.stale = true;
+                touched.push(edge.peer);
             }
         }
-        for need in needs {
-            if old.contains(need) {
+        for edge in edges {
+            if old.contains(edge) {
                 continue;
             }
-            let Some(seat) = self.seat(need.peer) else { continue };
-            seat.needed.push(Need { peer: needy, ..*need });
-            seat.stale = true;
-            touched.push(need.peer);
+            let Some(state) = self.rank(edge.peer) else { continue };
+            state.obligations.push(WaitEdge { peer: waiting, ..*edge });
+            state.stale = true;
+            touched.push(edge.peer);
         }
     }
 
     fn on_parked(&mut self, rank: RankId, version: Version) {
-        let Some(seat) = self.seat(rank) else { return };
-        if version == seat.version && !seat.stale && !seat.parked {
-            seat.parked = true;
+        let Some(state) = self.rank(rank) else { return };
+        if version == state.version && !state.stale && !state.parked {
+            state.parked = true;
             self.unparked -= 1;
         }
     }
 
-    /// Sends orders to the ranks for which something has changed.
+    /// Sends a directive to the ranks for which something has changed.
     fn publish(&mut self, touched: &[RankId], out: &mut Vec<Output>) {
         if self.unheard > 0 {
             return;
         }
         for &rank in touched {
-            let Some(seat) = self.seats.get_mut(rank as usize) else { continue };
-            if !core::mem::take(&mut seat.stale) {
+            let Some(state) = self.ranks.get_mut(rank as usize) else { continue };
+            if !core::mem::take(&mut state.stale) {
                 continue;
             }
-            if core::mem::take(&mut seat.parked) {
+            if core::mem::take(&mut state.parked) {
                 self.unparked += 1;
             }
-            seat.version.0 += 1;
-            let targets = seat.clocks.keys().filter_map(|group| {
+            state.version.0 += 1;
+            let targets = state.clocks.keys().filter_map(|group| {
                 let seq = *self.targets.get(group)?;
                 Some(Clock { group: *group, seq })
             });
-            let orders = Orders {
-                version: seat.version,
+            let directive = Directive {
+                version: state.version,
                 targets: targets.collect(),
-                needs: seat.needed.clone(),
+                obligations: state.obligations.clone(),
             };
-            out.push(Output::Orders(rank, orders));
+            out.push(Output::Directive(rank, directive));
         }
     }
 
-    fn seat(&mut self, rank: RankId) -> Option<&mut Seat> {
-        self.seats.get_mut(rank as usize)
+    fn rank(&mut self, rank: RankId) -> Option<&mut RankState> {
+        self.ranks.get_mut(rank as usize)
     }
 }

@@ -10,14 +10,16 @@
 //!   count of any member is the group's *target*; a rank behind a target owes calls and runs on. A
 //!   rank that must pass another collective call on its way raises that call's target.
 //!   Source: Xu and Cooperman 2024, section 4.2 (condition A', algorithms 1 to 3).
-//! - *NEED.* A rank that must run on and waits in a point-to-point call says whose step it waits
-//!   for; those run on, too, until it has been made. Ours; without it the published rule can wait
-//!   for ever (`docs/decisions/0038-needs-for-point-to-point.md`).
+//! - *Wait-for graph.* A rank that must run on and waits in a point-to-point call says whose step
+//!   it waits for (WAITS on the wire); those are obliged to run on, too, until it has been made.
+//!   Ours; without it the published rule can wait for ever
+//!   (`docs/decisions/0038-needs-for-point-to-point.md`).
 //!
-//! Both halves are pure: no I/O, no clock, no threads. The rank's half neither allocates nor
-//! panics on what others send, so it may run inside a signal handler. `fermata-model` checks the
-//! two together, over all small programs; `docs/evidence/protocol.md` has the bounds and the
-//! counts.
+//! Both halves are pure: no I/O, no clock, no threads. The coordinator runs its half; the ranks
+//! have theirs in C++ (`runtime/mpi/safepoint`), which a table of situations holds to this one
+//! (`docs/evidence/protocol.md`). The rank's half neither allocates nor panics on what others send.
+//! `fermata-model` checks the two together, over all small programs; `docs/evidence/protocol.md`
+//! has the bounds and the counts.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -28,5 +30,7 @@ mod rank;
 mod words;
 
 pub use coordinator::{Coordinator, Output};
-pub use rank::{Books, Door, RankMachine, Tell};
-pub use words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Report, Version};
+pub use rank::{CollectiveEntry, MessageCounts, RankMachine, Tell};
+pub use words::{
+    Clock, Directive, GroupId, Origin, Position, RankId, Report, Version, WaitEdge, WaitKind,
+};

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The rank's half: may this rank stop here, must it run on, and what has to be said?
 //!
-//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest orders
-//! and what it has last said; where the rank is and what it has sent and received is told at each
-//! question (`Position`, `Books`).
+//! The wrappers ask it only while a checkpoint is pending. It holds the clocks, the newest
+//! directive and what it has last said; where the rank is and what it has sent and received is told
+//! at each question (`Position`, `MessageCounts`).
 //!
-//! Invariant: a parked rank leaves the park only because of new orders. What it has said by
+//! Invariant: a parked rank leaves the park only because of a new directive. What it has said by
 //!            `Report::Parked` is true as long as the coordinator sends nothing.
 //! Invariant: `tell` says each thing once: asked again in the same situation it has nothing to say.
 
-use crate::words::{Cause, Clock, GroupId, Need, NeedKind, Orders, Position, RankId, Version};
+use crate::words::{
+    Clock, Directive, GroupId, Origin, Position, RankId, Version, WaitEdge, WaitKind,
+};
 
 /// The rank's bookmarks. All counts but `held` are since the start of the job. They never fall, but
 /// for `arrived` while the program receives a message that was held.
-pub trait Books {
+pub trait MessageCounts {
     /// Messages sent to this rank, counted when the send is begun.
     fn sent(&self, to: RankId) -> u64;
     /// Messages of this rank that have arrived: received, taken in early, or held.
@@ -28,22 +30,22 @@ pub trait Books {
     fn matched(&self, from: RankId) -> u64;
 }
 
-/// What becomes of a rank at the door of a collective call.
+/// What becomes of a rank at the entry of a collective call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum CollectiveEntry {
     /// The call has been counted and may begin.
     Enter,
     /// The same, beyond the target: say `Report::Raise` first.
     Raise(Clock),
-    /// Not now. The rank parks here or, without orders yet, waits for them.
+    /// Not now. The rank parks here or, without a directive yet, waits for one.
     Hold,
 }
 
 /// What `tell` wants said. The lists are asked for separately, so that nothing is allocated here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// `Report::Needs` with what `needs` yields.
-    Needs,
+    /// `Report::Waits` with what `edges` yields.
+    Waits,
     /// `Report::Runs`.
     Runs,
 }
@@ -55,35 +57,35 @@ struct Entry {
     target: u64,
 }
 
-/// The rank's machine, with room for `GROUPS` clocks and `NEEDS` needs of others.
+/// The rank's machine, with room for `GROUPS` clocks and `OBLIGATIONS` to others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct RankMachine<const GROUPS: usize, const NEEDS: usize> {
+pub struct RankMachine<const GROUPS: usize, const OBLIGATIONS: usize> {
     entries: [Entry; GROUPS],
     used: usize,
     requested: bool,
     version: Version,
-    needs: [Option<Need>; NEEDS],
-    /// More needs came than there is room for: there is always something to do then.
+    obligations: [Option<WaitEdge>; OBLIGATIONS],
+    /// More came than there is room for: there is always something to do then.
     crowded: bool,
-    /// Digest of the needs last told, 0 for none.
+    /// Digest of the edges last told, 0 for none.
     told: u64,
 }
 
-impl<const GROUPS: usize, const NEEDS: usize> Default for RankMachine<GROUPS, NEEDS> {
+impl<const GROUPS: usize, const OBLIGATIONS: usize> Default for RankMachine<GROUPS, OBLIGATIONS> {
     fn default() -> Self {
         Self {
             entries: [Entry { group: 0, seq: 0, target: 0 }; GROUPS],
             used: 0,
             requested: false,
             version: Version(0),
-            needs: [None; NEEDS],
+            obligations: [None; OBLIGATIONS],
             crowded: false,
             told: 0,
         }
     }
 }
 
-impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
+impl<const GROUPS: usize, const OBLIGATIONS: usize> RankMachine<GROUPS, OBLIGATIONS> {
     /// A new clock at 0. False if there is no room for it.
     pub fn join(&mut self, group: GroupId) -> bool {
         let Some(entry) = self.entries.get_mut(self.used) else { return false };
@@ -97,7 +99,7 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.entries.iter().take(self.used).map(|e| Clock { group: e.group, seq: e.seq })
     }
 
-    /// The request has become visible. From here on no collective call begins without `door`.
+    /// The request has become visible. From here on no collective call begins without `entry`.
     pub fn on_request(&mut self) {
         self.requested = true;
     }
@@ -108,27 +110,27 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         self.requested
     }
 
-    /// The version of the newest orders.
+    /// The version of the newest directive.
     #[must_use]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// The newest orders replace all that came before.
-    pub fn on_orders(&mut self, orders: &Orders) {
-        if orders.version <= self.version {
+    /// The newest directive replaces all that came before.
+    pub fn on_directive(&mut self, directive: &Directive) {
+        if directive.version <= self.version {
             return;
         }
-        self.version = orders.version;
-        for target in &orders.targets {
+        self.version = directive.version;
+        for target in &directive.targets {
             if let Some(entry) = self.entry(target.group) {
                 entry.target = entry.target.max(target.seq);
             }
         }
-        self.needs = [None; NEEDS];
-        self.crowded = orders.needs.len() > NEEDS;
-        for (place, need) in self.needs.iter_mut().zip(&orders.needs) {
-            *place = Some(*need);
+        self.obligations = [None; OBLIGATIONS];
+        self.crowded = directive.obligations.len() > OBLIGATIONS;
+        for (place, edge) in self.obligations.iter_mut().zip(&directive.obligations) {
+            *place = Some(*edge);
         }
     }
 
@@ -140,8 +142,8 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
         }
     }
 
-    /// Takes back `count`: there is a request, and `door` is to be asked.
-    /// Whoever has read the higher count makes this rank owe the call; it then passes the door.
+    /// Takes back `count`: there is a request, and `entry` is to be asked.
+    /// Whoever has read the higher count makes this rank owe the call; it then passes the entry.
     pub fn uncount(&mut self, group: GroupId) {
         if let Some(entry) = self.entry(group) {
             entry.seq = entry.seq.saturating_sub(1);
@@ -149,19 +151,23 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 
     /// May this rank begin a collective call of this group? The call is counted if so.
-    pub fn door(&mut self, group: GroupId, books: &impl Books) -> Door {
+    pub fn enter_collective(
+        &mut self,
+        group: GroupId,
+        counts: &impl MessageCounts,
+    ) -> CollectiveEntry {
         let unknown = self.requested && self.version == Version(0);
-        let has_duty = self.has_duty(&[Position::Door], books);
-        let Some(entry) = self.entry(group) else { return Door::Enter };
-        if unknown || !has_duty {
-            return Door::Hold;
+        let has_obligation = self.has_obligation(&[Position::CollectiveEntry], counts);
+        let Some(entry) = self.entry(group) else { return CollectiveEntry::Enter };
+        if unknown || !has_obligation {
+            return CollectiveEntry::Hold;
         }
         entry.seq += 1;
         if entry.seq <= entry.target {
-            return Door::Enter;
+            return CollectiveEntry::Enter;
         }
         entry.target = entry.seq;
-        Door::Raise(Clock { group, seq: entry.seq })
+        CollectiveEntry::Raise(Clock { group, seq: entry.seq })
     }
 
     /// True if some member of a group waits, or may come to wait, for this rank in a collective
@@ -173,119 +179,118 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
 
     /// Why this rank runs on, if it does.
     #[must_use]
-    pub fn cause(&self, at: &[Position<'_>]) -> Cause {
+    pub fn origin(&self, at: &[Position<'_>]) -> Origin {
         if self.owes_collective() || at.iter().any(Position::is_sending) {
-            Cause::Own
+            Origin::Root
         } else {
-            Cause::Others
+            Origin::Derived
         }
     }
 
     /// True if this rank may not stand still: it owes a collective call, or another rank needs a
     /// step of it that it has not made. `at`: where its threads are.
     #[must_use]
-    pub fn has_duty(&self, at: &[Position<'_>], books: &impl Books) -> bool {
+    pub fn has_obligation(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         if self.owes_collective() {
             return true;
         }
-        // Whoever stands before MPI_Finalize meets no need. A receive from any source may name such
-        // a rank; another one meets it.
+        // Whoever stands before MPI_Finalize has no obligation. A receive from any source may name
+        // such a rank; another one meets it.
         if at.contains(&Position::Ending) {
             return false;
         }
-        self.crowded || self.needs.iter().flatten().any(|need| is_unmet(need, books))
+        self.crowded || self.obligations.iter().flatten().any(|edge| is_unmet(edge, counts))
     }
 
-    /// May this rank stand still here? Without orders yet: yes, but it is not parked, only waiting.
+    /// May this rank stand still here? Without a directive yet: yes, but it is not parked, only
+    /// waiting.
     #[must_use]
-    pub fn may_park(&self, at: &[Position<'_>], books: &impl Books) -> bool {
+    pub fn may_park(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
         self.requested
             && at.iter().all(Position::is_parkable)
-            && (self.version == Version(0) || !self.has_duty(at, books))
+            && (self.version == Version(0) || !self.has_obligation(at, counts))
     }
 
     /// True if, standing still, the rank takes in what arrives from this one. Never more than what
-    /// is needed, or a synchronous send could end before its receive has begun.
+    /// is waited for, or a synchronous send could end before its receive has begun.
     #[must_use]
-    pub fn gives_room(&self, to: RankId, books: &impl Books) -> bool {
-        self.needs.iter().flatten().any(|need| {
-            need.kind == NeedKind::Room
-                && need.peer == to
-                && books.arrived(to) < need.count + books.held(to)
+    pub fn gives_room(&self, to: RankId, counts: &impl MessageCounts) -> bool {
+        self.obligations.iter().flatten().any(|edge| {
+            edge.kind == WaitKind::Room
+                && edge.peer == to
+                && counts.arrived(to) < edge.count + counts.held(to)
         })
     }
 
-    /// What keeps a rank from going on, if it has to go on: nothing where it may park, and nothing
-    /// in a collective call, whose other members owe it.
-    pub fn needs<'a, B: Books>(
+    /// What keeps a rank from continuing, if it has to continue: nothing where it may park, and
+    /// nothing in a collective call, whose other members owe it.
+    pub fn edges<'a, B: MessageCounts>(
         &self,
         at: &'a [Position<'a>],
-        books: &'a B,
-    ) -> impl Iterator<Item = Need> + use<'a, B, GROUPS, NEEDS> {
-        let has_duty = self.has_duty(at, books);
+        counts: &'a B,
+    ) -> impl Iterator<Item = WaitEdge> + use<'a, B, GROUPS, OBLIGATIONS> {
+        let has_obligation = self.has_obligation(at, counts);
         at.iter().flat_map(move |at| {
             let mut peers: &'a [RankId] = &[];
             let mut single = None;
             match *at {
-                Position::Receiving(sources) if has_duty => peers = sources,
-                Position::Sending(to) => single = Some((to, NeedKind::Room)),
-                Position::Synchronous(to) => single = Some((to, NeedKind::Receipt)),
+                Position::Receiving(sources) if has_obligation => peers = sources,
+                Position::Sending(to) => single = Some((to, WaitKind::Room)),
+                Position::Synchronous(to) => single = Some((to, WaitKind::Receipt)),
                 _ => {}
             }
-            let of_single =
-                single.into_iter().map(|(peer, kind)| Need { peer, kind, count: books.sent(peer) });
-            of_single.chain(peers.iter().map(|&peer| Need {
+            let of_single = single.into_iter().map(|(peer, kind)| WaitEdge {
                 peer,
-                kind: NeedKind::Message,
-                count: books.arrived(peer) + 1,
+                kind,
+                count: counts.sent(peer),
+            });
+            of_single.chain(peers.iter().map(|&peer| WaitEdge {
+                peer,
+                kind: WaitKind::Message,
+                count: counts.arrived(peer) + 1,
             }))
         })
     }
 
-    /// Is there something new to say about what this rank needs? It counts as said.
+    /// Is there something new to say about what this rank waits for? It counts as said.
     /// A message that arrives without ending the wait (another tag) changes the count that is
-    /// needed, and is told again; so is another cause.
-    pub fn tell(&mut self, at: &[Position<'_>], books: &impl Books) -> Option<Tell> {
-        let wanted = self.wanted(at, books);
+    /// awaited, and is told again; so is another origin.
+    pub fn tell(&mut self, at: &[Position<'_>], counts: &impl MessageCounts) -> Option<Tell> {
+        let wanted = self.wanted(at, counts);
         if wanted == self.told {
             return None;
         }
         self.told = wanted;
-        Some(if wanted == 0 { Tell::Runs } else { Tell::Needs })
+        Some(if wanted == 0 { Tell::Runs } else { Tell::Waits })
     }
 
     /// True if `tell` has something to say.
     #[must_use]
-    pub fn has_to_tell(&self, at: &[Position<'_>], books: &impl Books) -> bool {
-        self.wanted(at, books) != self.told
+    pub fn has_to_tell(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> bool {
+        self.wanted(at, counts) != self.told
     }
 
-    /// True while the coordinator believes that this rank needs something.
+    /// True while the coordinator believes that this rank waits for others.
     #[must_use]
-    pub fn is_needy(&self) -> bool {
+    pub fn is_waiting(&self) -> bool {
         self.told != 0
     }
 
-    /// The rank parks under the orders it has; `Report::Parked` is to be said. It needs nothing
-    /// now.
+    /// The rank parks under the directive it has; `Report::Parked` is to be said. It waits for
+    /// nothing now.
     pub fn park(&mut self) {
         self.told = 0;
     }
 
-    fn wanted(&self, at: &[Position<'_>], books: &impl Books) -> u64 {
+    fn wanted(&self, at: &[Position<'_>], counts: &impl MessageCounts) -> u64 {
         if self.version == Version(0) {
             return 0;
         }
-        let all = self.needs(at, books).fold(0, |digest, need| {
-            let kind = match need.kind {
-                NeedKind::Message => 1,
-                NeedKind::Receipt => 2,
-                NeedKind::Room => 3,
-            };
-            mix(mix(mix(digest, kind), u64::from(need.peer)), need.count)
+        let all = self.edges(at, counts).fold(0, |digest, edge| {
+            mix(mix(mix(digest, edge.kind as u64), u64::from(edge.peer)), edge.count)
         });
-        match self.cause(at) {
-            Cause::Own if all != 0 => mix(all, 1),
+        match self.origin(at) {
+            Origin::Root if all != 0 => mix(all, 1),
             _ => all,
         }
     }
@@ -295,11 +300,11 @@ impl<const GROUPS: usize, const NEEDS: usize> RankMachine<GROUPS, NEEDS> {
     }
 }
 
-fn is_unmet(need: &Need, books: &impl Books) -> bool {
-    match need.kind {
-        NeedKind::Message => books.sent(need.peer) < need.count,
-        NeedKind::Receipt => books.matched(need.peer) < need.count,
-        NeedKind::Room => false,
+fn is_unmet(edge: &WaitEdge, counts: &impl MessageCounts) -> bool {
+    match edge.kind {
+        WaitKind::Message => counts.sent(edge.peer) < edge.count,
+        WaitKind::Receipt => counts.matched(edge.peer) < edge.count,
+        WaitKind::Room => false,
     }
 }
 

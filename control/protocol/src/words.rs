@@ -13,10 +13,10 @@ pub type RankId = u32;
 /// Names a group of ranks, or a communicator: whatever has a clock. All members use the same id.
 pub type GroupId = u64;
 
-/// Numbers the orders to one rank, from 1; 0 stands for no orders yet.
+/// Numbers the directives to one rank, from 1; 0 stands for no directive yet.
 ///
-/// Only comparisons within one rank matter. So states that differ in nothing but how many orders
-/// there have been behave alike, and have the same hash.
+/// Only comparisons within one rank matter. So states that differ in nothing but how many
+/// directives there have been behave alike, and have the same hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub u64);
 
@@ -37,25 +37,26 @@ pub struct Clock {
 
 /// What a waiting rank waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum NeedKind {
-    /// A message: the peer runs on until it has sent `count` messages to the needy rank.
+pub enum WaitKind {
+    /// A message: the peer runs on until it has sent `count` messages to the waiting rank.
     Message,
     /// The peer's matching receive, in a synchronous send: the peer runs on until it has matched
-    /// `count` messages of the needy rank.
+    /// `count` messages of the waiting rank.
     Receipt,
     /// Room, in a standard send that the MPI has not finished: the peer, once it is parked, takes
-    /// in the first `count` messages of the needy rank. It need not run on.
+    /// in the first `count` messages of the waiting rank. It need not run on.
     Room,
 }
 
-/// A rank cannot go on before a peer has done something. In a report `peer` is the rank that is
-/// needed, in orders the one that needs.
+/// An edge of the wait-for graph: a rank cannot continue before a peer has done something. In a
+/// report `peer` is the rank that is waited for, in a directive, where the edge is an obligation,
+/// the one that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Need {
+pub struct WaitEdge {
     /// The other rank.
     pub peer: RankId,
-    /// What is needed.
-    pub kind: NeedKind,
+    /// What is waited for.
+    pub kind: WaitKind,
     /// How far the peer has to come, counted since the start of the job.
     pub count: u64,
 }
@@ -66,8 +67,8 @@ pub struct Need {
 pub enum Position<'a> {
     /// Outside MPI, or between two calls.
     Computing,
-    /// At the door of a collective call that has not been counted.
-    Door,
+    /// At the entry of a collective call that has not been counted.
+    CollectiveEntry,
     /// Inside a blocking collective call. Its other members come because of their targets.
     Collective,
     /// Waits for the end of a non-blocking collective call, in a loop that can be left.
@@ -78,7 +79,7 @@ pub enum Position<'a> {
     Sending(RankId),
     /// In a synchronous send to this rank.
     Synchronous(RankId),
-    /// At the door of MPI_Finalize: this rank will send and receive no more.
+    /// At the entry of MPI_Finalize: this rank will send and receive no more.
     Ending,
 }
 
@@ -97,26 +98,26 @@ impl Position<'_> {
     }
 }
 
-/// Why a rank that needs something does not stand still.
+/// Why a rank that waits for others does not stand still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum Origin {
     /// It owes a collective call, or stands in a send.
-    Own,
-    /// Nothing but what others need of it. Ranks with several threads may need each other for
-    /// ever, so such needs count only as long as one of those others is needed, too, by a chain
-    /// that begins at a rank with a cause of its own.
-    Others,
+    Root,
+    /// Nothing but its obligations to others. Ranks with several threads may wait for each other
+    /// for ever, so such edges count only as long as one of those others is waited for, too, by a
+    /// chain that begins at a root.
+    Derived,
 }
 
 /// What the coordinator wants of one rank, all of it: a later one replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Orders {
-    /// Grows with every orders to this rank.
+pub struct Directive {
+    /// Grows with each directive to this rank.
     pub version: Version,
     /// Targets of the rank's groups.
     pub targets: Vec<Clock>,
-    /// What others need of this rank.
-    pub needs: Vec<Need>,
+    /// What others wait for this rank to do.
+    pub obligations: Vec<WaitEdge>,
 }
 
 /// What a rank says.
@@ -126,12 +127,12 @@ pub enum Report {
     Clocks(Vec<Clock>),
     /// A collective call beyond its target is about to begin.
     Raise(Clock),
-    /// Cannot go on without these. Replaces what this rank has needed before.
-    Needs(Cause, Vec<Need>),
-    /// Goes on, needs nothing any more.
+    /// Cannot continue without these. Replaces what this rank has waited for before.
+    Waits(Origin, Vec<WaitEdge>),
+    /// Continues, waits for nothing any more.
     Runs,
-    /// Stands still under the orders of this version, and stays so until it gets others. The clocks
-    /// are those of now: calls may have been begun before the first orders came.
+    /// Stands still under the directive of this version, and stays so until it gets another one.
+    /// The clocks are those of now: calls may have been begun before the first directive came.
     Parked(Version, Vec<Clock>),
     /// Is inside MPI_Finalize and cannot be saved.
     Ending,

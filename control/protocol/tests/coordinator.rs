@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The coordinator by itself: which needs count. The rest is in `fermata-model`.
+//! The coordinator by itself: which wait-for edges count. The rest is in `fermata-model`.
 use fermata_protocol::{
-    Cause, Clock, Coordinator, Need, NeedKind, Orders, Output, RankId, Report, Version,
+    Clock, Coordinator, Directive, Origin, Output, RankId, Report, Version, WaitEdge, WaitKind,
 };
 
-/// A coordinator, and the newest orders of each rank.
-struct Seen(Coordinator, Vec<Orders>);
+/// A coordinator, and the newest directive of each rank.
+struct Seen(Coordinator, Vec<Directive>);
 
 impl Seen {
     /// Rank 0 owes a call that all others are in.
     fn new(ranks: u32) -> Self {
-        let none = Orders { version: Version(0), targets: Vec::new(), needs: Vec::new() };
+        let none = Directive { version: Version(0), targets: Vec::new(), obligations: Vec::new() };
         let mut seen = Self(Coordinator::new(ranks as usize), vec![none; ranks as usize]);
         for rank in 0..ranks {
             let seq = u64::from(rank > 0);
@@ -23,19 +23,20 @@ impl Seen {
         let mut outputs = Vec::new();
         self.0.on_report(rank, report, &mut outputs);
         for output in outputs {
-            if let Output::Orders(rank, orders) = output {
-                self.1[rank as usize] = orders;
+            if let Output::Directive(rank, directive) = output {
+                self.1[rank as usize] = directive;
             }
         }
     }
 
-    fn needs(&mut self, rank: RankId, cause: Cause, kind: NeedKind, peer: RankId) {
-        self.hear(rank, &Report::Needs(cause, vec![Need { peer, kind, count: 1 }]));
+    fn wait(&mut self, rank: RankId, origin: Origin, kind: WaitKind, peer: RankId) {
+        self.hear(rank, &Report::Waits(origin, vec![WaitEdge { peer, kind, count: 1 }]));
     }
 
-    /// Who needs something of each rank, as far as its orders say.
-    fn needed_by(&self) -> Vec<Vec<RankId>> {
-        let by = |orders: &Orders| orders.needs.iter().map(|need| need.peer).collect();
+    /// Whom each rank is obliged to, as far as its directive says.
+    fn obliged_to(&self) -> Vec<Vec<RankId>> {
+        let by =
+            |directive: &Directive| directive.obligations.iter().map(|edge| edge.peer).collect();
         self.1.iter().map(by).collect()
     }
 }
@@ -44,31 +45,31 @@ impl Seen {
 #[test]
 fn ranks_that_only_need_each_other_are_let_go() {
     let mut seen = Seen::new(2);
-    seen.needs(1, Cause::Others, NeedKind::Message, 0);
-    assert_eq!(seen.needed_by(), [vec![], vec![]], "nobody runs on for its own sake");
-    seen.needs(0, Cause::Own, NeedKind::Message, 1);
-    assert_eq!(seen.needed_by(), [vec![1], vec![0]], "rank 1 is needed, so its need counts");
-    seen.needs(0, Cause::Others, NeedKind::Message, 1);
-    assert_eq!(seen.needed_by(), [vec![], vec![]]);
+    seen.wait(1, Origin::Derived, WaitKind::Message, 0);
+    assert_eq!(seen.obliged_to(), [vec![], vec![]], "nobody runs on for its own sake");
+    seen.wait(0, Origin::Root, WaitKind::Message, 1);
+    assert_eq!(seen.obliged_to(), [vec![1], vec![0]], "rank 1 is waited for, so its edge counts");
+    seen.wait(0, Origin::Derived, WaitKind::Message, 1);
+    assert_eq!(seen.obliged_to(), [vec![], vec![]]);
 }
 
 #[test]
 fn a_need_counts_over_any_number_of_links() {
     let mut seen = Seen::new(4);
-    seen.needs(3, Cause::Others, NeedKind::Message, 1);
-    seen.needs(2, Cause::Others, NeedKind::Receipt, 3);
-    assert_eq!(seen.needed_by(), vec![Vec::<RankId>::new(); 4]);
-    seen.needs(0, Cause::Own, NeedKind::Message, 2);
-    assert_eq!(seen.needed_by(), [vec![], vec![3], vec![0], vec![2]]);
+    seen.wait(3, Origin::Derived, WaitKind::Message, 1);
+    seen.wait(2, Origin::Derived, WaitKind::Receipt, 3);
+    assert_eq!(seen.obliged_to(), vec![Vec::<RankId>::new(); 4]);
+    seen.wait(0, Origin::Root, WaitKind::Message, 2);
+    assert_eq!(seen.obliged_to(), [vec![], vec![3], vec![0], vec![2]]);
     seen.hear(2, &Report::Runs);
-    assert_eq!(seen.needed_by(), [vec![], vec![], vec![0], vec![]], "the chain is cut");
+    assert_eq!(seen.obliged_to(), [vec![], vec![], vec![0], vec![]], "the chain is cut");
 }
 
 /// Who gives room stands still, and needs nothing for that.
 #[test]
 fn room_leads_nowhere() {
     let mut seen = Seen::new(3);
-    seen.needs(1, Cause::Others, NeedKind::Message, 2);
-    seen.needs(0, Cause::Own, NeedKind::Room, 1);
-    assert_eq!(seen.needed_by(), [vec![], vec![0], vec![]]);
+    seen.wait(1, Origin::Derived, WaitKind::Message, 2);
+    seen.wait(0, Origin::Root, WaitKind::Room, 1);
+    assert_eq!(seen.obliged_to(), [vec![], vec![0], vec![]]);
 }

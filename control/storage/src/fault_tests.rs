@@ -8,7 +8,7 @@ use crate::own::Whose;
 use crate::verify::tests::Scratch;
 use crate::{commit, discard, list_snapshots, prune, verify};
 use fermata_faults::{Fault, VARIABLE};
-use fermata_sysio::tell;
+use fermata_sysio::print_error;
 use std::mem::ManuallyDrop;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -51,11 +51,11 @@ fn second_snapshot() {
     let job = scratch.job();
     match commit(&job, &scratch.fill(2), None) {
         Ok(_) => {
-            tell(format_args!("{COMMITTED}"));
+            print_error(format_args!("{COMMITTED}"));
             prune(&job, std::env::var(KEEP).unwrap().parse().unwrap(), None);
         }
         Err(error) => {
-            tell(format_args!("{FAILED}: {error}"));
+            print_error(format_args!("{FAILED}: {error}"));
             discard(&job, 2);
         }
     }

@@ -12,7 +12,6 @@ use fermata_types::{
     IMAGE_OLDEST, IMAGE_VERSION, ImageAction, ImageExtent, ImageFile, ImageHeader, ImageMember,
     ImageObject, ImageRegion, ImageSignal, ImageTag, ImageThread, ImageTimer, TableRef, sealing,
 };
-use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -22,62 +21,44 @@ const TABLE_BYTES_MAX: u64 = 1 << 30;
 const EXTENT_BYTES_MAX: u64 = 4 << 20;
 
 /// What is wrong with an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImageProblem {
     /// There is no such file.
+    #[error("the file is missing")]
     Missing,
     /// The system could not read it.
+    #[error("cannot be read: {0}")]
     Io(String),
     /// It ends before it should: expected and real size.
+    #[error("truncated: {1} bytes of {0} are there")]
     Truncated(u64, u64),
     /// The first bytes are not those of an image.
+    #[error("not an image (wrong first bytes)")]
     NotAnImage,
     /// A version this program does not know.
+    #[error(
+        "image version {0}, this program reads {IMAGE_OLDEST} to {IMAGE_VERSION}: another version \
+         of Fermata wrote it"
+    )]
     Version(u32),
     /// The header's checksum does not fit.
+    #[error("damaged: the header's checksum does not fit")]
     HeaderDamaged,
     /// A table's checksum or shape does not fit.
+    #[error("damaged: the table of {0} does not fit its checksum or size")]
     TableDamaged(&'static str),
     /// Saved pages at this address have changed.
+    #[error("damaged: the pages saved from {0:#x} do not fit their checksum")]
     PagesDamaged(u64),
     /// Saved pages at this address have changed, and their checksum with them.
+    #[error("the pages saved from {0:#x}: {problem}", problem = SealProblem::Broken)]
     PagesForged(u64),
     /// Its seal keeps it from being used.
+    #[error(transparent)]
     Sealed(SealProblem),
     /// It is encrypted, and not with the user's key.
+    #[error("encrypted with another key than yours")]
     Encrypted,
-}
-
-impl fmt::Display for ImageProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing => write!(f, "the file is missing"),
-            Self::Io(why) => write!(f, "cannot be read: {why}"),
-            Self::Truncated(want, have) => {
-                write!(f, "truncated: {have} bytes of {want} are there")
-            }
-            Self::NotAnImage => write!(f, "not an image (wrong first bytes)"),
-            Self::Version(version) => {
-                write!(
-                    f,
-                    "image version {version}, this program reads {IMAGE_OLDEST} to \
-                     {IMAGE_VERSION}: another version of Fermata wrote it"
-                )
-            }
-            Self::HeaderDamaged => write!(f, "damaged: the header's checksum does not fit"),
-            Self::TableDamaged(name) => {
-                write!(f, "damaged: the table of {name} does not fit its checksum or size")
-            }
-            Self::PagesDamaged(address) => {
-                write!(f, "damaged: the pages saved from {address:#x} do not fit their checksum")
-            }
-            Self::PagesForged(address) => {
-                write!(f, "the pages saved from {address:#x}: {}", SealProblem::Broken)
-            }
-            Self::Sealed(problem) => problem.fmt(f),
-            Self::Encrypted => write!(f, "encrypted with another key than yours"),
-        }
-    }
 }
 
 impl From<std::io::Error> for ImageProblem {

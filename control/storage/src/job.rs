@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The directory of a job, its `job.json`, and the right to run it.
 
+use crate::error::{Cause, Operation, StorageError};
 use crate::own::{self, Whose};
-use crate::snapshot::StorageError;
 use fermata_seal::{Key, Seal};
 use fermata_types::JobRecord;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ pub struct JobLock {
 }
 
 impl JobLock {
-    /// Goes on with a lock that another process has handed over.
+    /// Continues with a lock that another process has handed over.
     #[must_use]
     pub fn adopt(file: File) -> Self {
         let lock = Self { file: Some(file) };
@@ -37,7 +37,7 @@ impl JobLock {
         lock
     }
 
-    /// The open file, for a process that is to go on with the job.
+    /// The open file, for a process that is to continue with the job.
     #[must_use]
     pub fn into_file(self) -> Option<File> {
         self.file
@@ -112,7 +112,7 @@ impl JobDir {
     pub fn open(&self) -> Result<(), StorageError> {
         if self.opened.get().is_none() {
             let opened = own::open_directory(&self.path)
-                .map_err(|error| StorageError::at("use", &self.path, &error))?;
+                .map_err(|error| StorageError::at(Operation::Use, &self.path, error))?;
             self.opened.get_or_init(|| opened);
         }
         Ok(())
@@ -136,7 +136,8 @@ impl JobDir {
     /// What open(2) says; it is no regular file of the user's.
     pub fn log(&self) -> Result<File, StorageError> {
         let path = self.path.join("coordinator.log");
-        own::open_to_append(&self.via(&path)).map_err(|e| StorageError::at("write", &path, &e))
+        own::open_to_append(&self.via(&path))
+            .map_err(|e| StorageError::at(Operation::Write, &path, e))
     }
 
     /// `<dir>/<job>/snapshots`
@@ -165,16 +166,16 @@ impl JobDir {
     }
 
     /// Takes the right to run this job, whose directory exists. `None`: somebody else has had it
-    /// for as long as `patience`.
+    /// for as long as `timeout`.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn hold(&self, patience: Duration) -> Result<Option<JobLock>, StorageError> {
+    pub fn hold(&self, timeout: Duration) -> Result<Option<JobLock>, StorageError> {
         let path = self.lock_path();
-        let at = |error: &io::Error| StorageError::at("lock", &path, error);
-        let mut file = own::open_to_append(&self.via(&path)).map_err(|error| at(&error))?;
+        let at = |error: io::Error| StorageError::at(Operation::Lock, &path, error);
+        let mut file = own::open_to_append(&self.via(&path)).map_err(at)?;
         if !is_signature(&read_all(&mut file)) {
-            return Err(StorageError::new("use", &path, "it is no lock of a job"));
+            return Err(StorageError::at(Operation::Use, &path, Cause::NoLock));
         }
         let begun = Instant::now();
         loop {
@@ -187,8 +188,8 @@ impl JobDir {
                 Err(error) if fermata_sysio::has_no_locks(&error) => {
                     return Ok(Some(JobLock { file: None }));
                 }
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(at(&error)),
-                Err(_) if begun.elapsed() >= patience => return Ok(None),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(at(error)),
+                Err(_) if begun.elapsed() >= timeout => return Ok(None),
                 Err(_) => thread::sleep(HOLD_POLL),
             }
         }
@@ -245,7 +246,7 @@ impl JobDir {
     pub fn create(&self) -> Result<(), StorageError> {
         let snapshots = self.snapshots();
         let made = |made: io::Result<()>| {
-            made.map_err(|error| StorageError::at("make", &snapshots, &error))
+            made.map_err(|error| StorageError::at(Operation::Make, &snapshots, error))
         };
         if self.opened.get().is_none() {
             made(make_all(&self.path))?;
@@ -268,7 +269,7 @@ impl JobDir {
         match make() {
             Ok(()) => self.create().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(StorageError::at("make", &self.path, &error)),
+            Err(error) => Err(StorageError::at(Operation::Make, &self.path, error)),
         }
     }
 
@@ -279,19 +280,18 @@ impl JobDir {
     /// What the file system says.
     pub fn write_record(&self, record: &JobRecord, key: Option<&Key>) -> Result<(), StorageError> {
         let partial = self.path.join("job.json.partial");
-        let text =
-            record.seal(key).map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
+        let text = record.seal(key).map_err(|e| StorageError::at(Operation::Write, &partial, e))?;
         let write = || {
             let mut file = own::create(&self.via(&partial))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             fs::rename(self.via(&partial), self.via(&self.record_path()))
         };
-        write().map_err(|e| StorageError::at("write", &self.record_path(), &e))
+        write().map_err(|e: io::Error| StorageError::at(Operation::Write, &self.record_path(), e))
     }
 
     /// Reads `job.json`, to show or to find the job. Once the directory is open, which is for those
-    /// who go on with it, it must be the user's own.
+    /// who continue with it, it must be the user's own.
     ///
     /// # Errors
     /// There is none, or it makes no sense.
@@ -308,8 +308,8 @@ impl JobDir {
         let whose =
             if self.opened.get().is_some() { Whose::Own(None) } else { Whose::Anybodys(None) };
         let text = own::read_to_string(&self.via(&path), whose)
-            .map_err(|e| StorageError::at("read", &path, &e))?;
-        JobRecord::unseal(&text, key).map_err(|e| StorageError::new("read", &path, &e.to_string()))
+            .map_err(|e| StorageError::at(Operation::Read, &path, e))?;
+        JobRecord::unseal(&text, key).map_err(|e| StorageError::at(Operation::Read, &path, e))
     }
 }
 

@@ -16,7 +16,7 @@ fn one_run_at_a_time_has_a_job() {
     assert!(job.hold(SOON).unwrap().is_none(), "a second run");
     let us = Runner { pid: std::process::id(), host: fermata_sysio::host_name() };
     assert_eq!(job.runner(), Some(us));
-    // A process that goes on with the job has the file too; the lock ends with the last of them.
+    // A process that continues with the job has the file too; the lock ends with the last of them.
     let file = first.into_file().unwrap();
     let second = JobLock::adopt(file.try_clone().unwrap());
     drop(file);

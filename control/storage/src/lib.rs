@@ -9,15 +9,23 @@
 //!     <dir>/<job>/snapshots/latest -> <epoch>
 //! ```
 //!
+//! Floors, each of which knows only those before it: `own` (whose file it is) and `build_id`;
+//! `image`; `error`; `job`; `layout`; `program`; `reseal`; `snapshot`; `verify` and `takeover`;
+//! `level` with `levels`, and `prune`.
+//!
 //! Invariant: a directory named by a bare number is complete and durable. It gets that name by one
 //!            rename, after every image, the manifest and the directory itself have been flushed.
 
 mod build_id;
+mod error;
 #[cfg(test)]
 mod fault_tests;
 mod image;
 mod job;
 mod key;
+mod layout;
+mod level;
+mod levels;
 mod own;
 mod program;
 mod prune;
@@ -31,19 +39,20 @@ mod takeover_tests;
 mod verify;
 
 pub use build_id::{build_id, copy_mapped};
+pub use error::{Cause, Operation, StorageError};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use key::{NoKey, UserKey, existing_key, user_key};
+pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image};
+pub use level::{Durable, Level};
+pub use levels::JobDirectory;
 pub use own::{
     SealProblem, Whose, create as create_own, make_own, open as open_file,
     open_directory as open_own_directory, open_to_change,
 };
 pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
-pub use snapshot::{
-    SnapshotInfo, StorageError, commit, discard, image_name, is_whole, list_snapshots,
-    partial_image, prepare, read_manifest,
-};
+pub use snapshot::{commit, discard, is_whole, prepare, read_manifest};
 pub use takeover::Takeover;
 pub use verify::{Verified, verify};
 
@@ -51,17 +60,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Does something with a directory that may hang, and waits for it no longer than `patience`; then
+/// Does something with a directory that may hang, and waits for it no longer than `timeout`; then
 /// there is no result. It is not done where no thread can be had.
 pub fn within<T: Send + 'static>(
-    patience: Duration,
+    timeout: Duration,
     act: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {
     let (done, waiting) = channel();
     let begun = thread::Builder::new().spawn(move || {
         let _ = done.send(act());
     });
-    begun.ok().and_then(|_| waiting.recv_timeout(patience).ok())
+    begun.ok().and_then(|_| waiting.recv_timeout(timeout).ok())
 }
 
 /// Builders of small valid images, for the tests of this crate and of the coordinator.

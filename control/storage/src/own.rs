@@ -7,7 +7,6 @@
 //! else may write to. Opening never waits: a pipe is refused.
 
 use fermata_seal::{Key, Seal};
-use std::fmt;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -26,42 +25,35 @@ pub enum Whose {
 }
 
 /// Why a seal keeps something from being used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealProblem {
     /// Something has been changed by somebody who has not the key.
+    #[error("changed since it was sealed, by somebody who has not your key")]
     Broken,
     /// There is none, though the user has a key.
+    #[error(
+        "not sealed with your key: made where there was none, or by somebody else; if you know \
+         where it comes from, fermata trust takes it over"
+    )]
     Absent,
     /// It is of another key.
+    #[error(
+        "sealed with another key than yours: by somebody else, or with an earlier key; if you know \
+         where it comes from, fermata trust takes it over"
+    )]
     Others,
     /// The user has no key to compare it with.
+    #[error(
+        "sealed, and there is no key here to check that with: fermata/key must be in \
+         $XDG_CONFIG_HOME or ~/.config, as it was when this was saved"
+    )]
     NoKey,
     /// The user's key cannot be used.
+    #[error(
+        "your key, fermata/key in $XDG_CONFIG_HOME or ~/.config, cannot be used, so nothing shows \
+         whether this is yours"
+    )]
     UnusableKey,
-}
-
-impl fmt::Display for SealProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Broken => "changed since it was sealed, by somebody who has not your key",
-            Self::Absent => {
-                "not sealed with your key: made where there was none, or by somebody else; if you \
-                 know where it comes from, fermata trust takes it over"
-            }
-            Self::Others => {
-                "sealed with another key than yours: by somebody else, or with an earlier key; if \
-                 you know where it comes from, fermata trust takes it over"
-            }
-            Self::NoKey => {
-                "sealed, and there is no key here to check that with: fermata/key must be in \
-                 $XDG_CONFIG_HOME or ~/.config, as it was when this was saved"
-            }
-            Self::UnusableKey => {
-                "your key, fermata/key in $XDG_CONFIG_HOME or ~/.config, cannot be used, so \
-                 nothing shows whether this is yours"
-            }
-        })
-    }
 }
 
 impl Whose {

@@ -3,10 +3,12 @@
 //! Each rank has flushed what its host wrote before it said that it was done. What the files mean
 //! is the program's business; that none is lost or cut short is ours.
 
+use crate::error::{Cause, Operation, StorageError};
 use crate::job::JobDir;
-use crate::snapshot::{StorageError, partial_path};
+use crate::layout::partial_path;
 use fermata_types::{FileRecord, Manifest, PROGRAM_DIRECTORY};
 use std::fs;
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
@@ -19,7 +21,7 @@ pub fn prepare_program(job: &JobDir, epoch: u32) -> Result<(), StorageError> {
     fs::DirBuilder::new()
         .mode(0o700)
         .create(job.via(&path))
-        .map_err(|e| StorageError::at("make", &path, &e))
+        .map_err(|e| StorageError::at(Operation::Make, &path, e))
 }
 
 /// All that ranks have written there, by path.
@@ -32,16 +34,13 @@ pub fn program_files(job: &JobDir, epoch: u32) -> Result<Vec<FileRecord>, Storag
     let root = partial_path(job, epoch);
     while let Some(directory) = left.pop() {
         let at = root.join(&directory);
-        let failed = |e| StorageError::at("read", &at, &e);
+        let failed = |e: io::Error| StorageError::at(Operation::Read, &at, e);
         for entry in fs::read_dir(job.via(&at)).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let meta = entry.metadata().map_err(failed)?;
             let Ok(name) = entry.file_name().into_string() else {
-                return Err(StorageError::new(
-                    "list",
-                    &at.join(entry.file_name()),
-                    "its name is not UTF-8",
-                ));
+                let path = at.join(entry.file_name());
+                return Err(StorageError::at(Operation::List, &path, Cause::NotUtf8));
             };
             let path = format!("{directory}/{name}");
             if meta.is_dir() {
@@ -49,8 +48,8 @@ pub fn program_files(job: &JobDir, epoch: u32) -> Result<Vec<FileRecord>, Storag
             } else if meta.is_file() {
                 files.push(FileRecord { path, bytes: meta.len() });
             } else {
-                let why = "it is neither a file nor a directory";
-                return Err(StorageError::new("keep", &at.join(name), why));
+                let why = Cause::NeitherFileNorDirectory;
+                return Err(StorageError::at(Operation::Keep, &at.join(name), why));
             }
         }
     }

@@ -4,14 +4,18 @@
 //! Invariant: as many whole snapshots stay as are to be kept; what is damaged counts for nothing.
 
 use crate::job::JobDir;
-use crate::snapshot::{SnapshotInfo, is_whole, list_snapshots, partial_path};
+use crate::layout::SnapshotInfo;
+use crate::level::Level;
+use crate::levels::JobDirectory;
+use crate::snapshot::is_whole;
 use fermata_faults::{Fault, fault};
 use std::fs;
 
 /// Removes the snapshots that are older than the newest `keep` whole ones, but not `spared`, and
 /// returns the removed ones. `keep` is at least one.
 pub fn prune(job: &JobDir, keep: u32, spared: Option<u32>) -> Vec<SnapshotInfo> {
-    let mut list = list_snapshots(job);
+    let level = JobDirectory::new(job.clone(), None); // nothing is sealed here
+    let mut list = level.list();
     fault(Fault::CommitPrune);
     if let Some(newest) = list.last() {
         remove_leftovers(job, newest.epoch);
@@ -21,14 +25,8 @@ pub fn prune(job: &JobDir, keep: u32, spared: Option<u32>) -> Vec<SnapshotInfo> 
     let whole = list.iter().rev().filter(is_whole).nth(nth);
     let Some(last) = whole.map(|snapshot| snapshot.epoch) else { return Vec::new() };
     list.retain(|snapshot| {
-        if snapshot.epoch >= last || spared == Some(snapshot.epoch) {
-            return false;
-        }
-        // Renamed first, so that a half-removed snapshot is never taken for a whole one.
-        let doomed = job.via(&partial_path(job, snapshot.epoch));
-        let renamed = fs::rename(job.via(&snapshot.path), &doomed).is_ok();
-        fault(Fault::CommitPruning);
-        renamed && fs::remove_dir_all(&doomed).is_ok()
+        let stays = snapshot.epoch >= last || spared == Some(snapshot.epoch);
+        !stays && level.drop(snapshot.epoch)
     });
     list
 }

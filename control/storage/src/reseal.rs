@@ -4,6 +4,7 @@
 //! What is new stands behind all that the image has, so nothing of it is lost: until the header is
 //! written, in one piece, it is the image that it was, and it can be made that again.
 
+use crate::error::Cause;
 use crate::image::{Image, ImageProblem, read_table, table_list};
 use crate::own::{self, Whose};
 use fermata_seal::{ImageKeys, Key, Seal};
@@ -43,12 +44,12 @@ impl Reseal {
         path: &Path,
         key: &Key,
         is_expected: impl Fn(&ImageHeader) -> bool,
-    ) -> Result<Self, String> {
-        let image = open(path, key).map_err(|why| why.to_string())?;
+    ) -> Result<Self, Cause> {
+        let image = open(path, key)?;
         if !is_expected(&image.header) {
-            return Err("it has been exchanged".into());
+            return Err(Cause::Exchanged);
         }
-        Self::plan(image, key, |_| {}).map_err(|why| why.to_string())
+        Ok(Self::plan(image, key, |_| {})?)
     }
 
     /// Reads all of an image that somebody knows to be good. `progress` gets bytes as they are

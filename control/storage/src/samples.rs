@@ -2,7 +2,8 @@
 //! Small but complete images for tests: what a rank would write, with two extents of real bytes.
 
 use fermata_types::{
-    IMAGE_HEADER_BYTES, IMAGE_MAGIC, IMAGE_VERSION, ImageExtent, ImageHeader, ImageRegion, TableRef,
+    ELF_MACHINE, IMAGE_HEADER_BYTES, IMAGE_MAGIC, IMAGE_VERSION, ImageExtent, ImageHeader,
+    ImageRegion, TableRef,
 };
 
 const PAGE: usize = 4096;
@@ -47,7 +48,7 @@ pub fn image(job: &str, epoch: u32, rank: u32, size: u32) -> (Vec<u8>, u32) {
         magic: IMAGE_MAGIC,
         version: IMAGE_VERSION,
         header_bytes: 4096,
-        machine: 62,
+        machine: ELF_MACHINE.into(),
         crossing_version: 1,
         calls_hash: 0,
         epoch,

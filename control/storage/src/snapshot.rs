@@ -1,68 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The life of a snapshot directory: prepared, committed by one rename or discarded.
 
+use crate::error::{Cause, Operation, StorageError};
 use crate::image::read_header;
 use crate::job::JobDir;
+use crate::layout::partial_path;
 use crate::own::{self, Whose};
 use crate::program::program_problems;
 use crate::reseal::Reseal;
 use fermata_faults::{Fault, Writing, failing, fault};
 use fermata_seal::{Key, Seal};
-use fermata_types::{Checkpointer, ImageHeader, ImageRecord, Manifest, hex, sealing};
-use std::fmt;
+use fermata_types::{ImageHeader, ImageRecord, MANIFEST_FILE, Manifest, hex, sealing};
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
-
-/// Something could not be done: what, where, why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorageError {
-    text: String,
-}
-
-impl StorageError {
-    pub(crate) fn new(what: &str, path: &Path, why: &str) -> Self {
-        Self { text: format!("cannot {what} {}: {why}", path.display()) }
-    }
-
-    pub(crate) fn at(what: &str, path: &Path, error: &io::Error) -> Self {
-        Self::new(what, path, &error.to_string())
-    }
-}
-
-impl fmt::Display for StorageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for StorageError {}
-
-/// A committed snapshot.
-#[derive(Clone, Debug)]
-pub struct SnapshotInfo {
-    /// Its number.
-    pub epoch: u32,
-    /// Its directory.
-    pub path: PathBuf,
-}
-
-pub(crate) fn partial_path(job: &JobDir, epoch: u32) -> PathBuf {
-    job.snapshots().join(format!("{epoch}.partial"))
-}
-
-/// Where a rank's image of a snapshot that is being taken belongs, as others find it.
-#[must_use]
-pub fn partial_image(job: &JobDir, epoch: u32, rank: u32) -> PathBuf {
-    partial_path(job, epoch).join(image_name(rank))
-}
-
-/// The file name of a rank's image.
-#[must_use]
-pub fn image_name(rank: u32) -> String {
-    Checkpointer::Native.place(rank)
-}
 
 /// Makes an empty `<epoch>.partial`.
 ///
@@ -73,7 +25,7 @@ pub fn prepare(job: &JobDir, epoch: u32) -> Result<PathBuf, StorageError> {
     discard(job, epoch);
     failing(Fault::CoordinatorPrepare)
         .and_then(|()| fs::DirBuilder::new().recursive(true).mode(0o700).create(job.via(&path)))
-        .map_err(|e| StorageError::at("make", &path, &e))?;
+        .map_err(|e| StorageError::at(Operation::Make, &path, e))?;
     Ok(path)
 }
 
@@ -109,37 +61,31 @@ pub fn commit(
     for image in &mut sealed.images {
         let path = partial.join(&image.file);
         let via = job.via(&path);
-        let bad = |why: &str| StorageError::new("use the image", &path, why);
         let header = failing(Fault::CommitCheck)
-            .map_err(|error| bad(&error.to_string()))
-            .and_then(|()| check_header(&via, manifest, image).map_err(|why| bad(&why)))?;
+            .map_err(Cause::from)
+            .and_then(|()| check_header(&via, manifest, image))
+            .map_err(|why| StorageError::at(Operation::UseImage, &path, why))?;
         note_seal(image, &via, header, key)
-            .map_err(|why| StorageError::new("seal the image", &path, &why))?;
+            .map_err(|why| StorageError::at(Operation::SealImage, &path, why))?;
         failing(Fault::CommitFlush)
             .and_then(|()| own::open(&via, Whose::Own(None))?.sync_all())
-            .map_err(|e| StorageError::at("flush", &path, &e))?;
+            .map_err(|e| StorageError::at(Operation::Flush, &path, e))?;
     }
-    let text =
-        sealed.seal(key).map_err(|e| StorageError::new("write", &partial, &e.to_string()))?;
-    let manifest_path = partial.join("manifest.json");
+    let text = sealed.seal(key).map_err(|e| StorageError::at(Operation::Write, &partial, e))?;
+    let manifest_path = partial.join(MANIFEST_FILE);
     write_durably(&job.via(&manifest_path), text.as_bytes())
         .and_then(|()| fermata_sysio::sync_directory(&job.via(&partial)))
-        .map_err(|e| StorageError::at("write", &manifest_path, &e))?;
+        .map_err(|e| StorageError::at(Operation::Write, &manifest_path, e))?;
     let committed = job.snapshots().join(manifest.epoch.to_string());
     failing(Fault::CommitRename)
         .and_then(|()| fs::rename(job.via(&partial), job.via(&committed)))
         .and_then(|()| failing(Fault::CommitRenamed))
         .and_then(|()| fermata_sysio::sync_directory(&job.via(&job.snapshots())))
-        .map_err(|e| StorageError::at("commit", &committed, &e))?;
+        .map_err(|e| StorageError::at(Operation::Commit, &committed, e))?;
     // From here on the snapshot exists. `latest` is a convenience, found again by counting.
     let _ = failing(Fault::CommitLatest).and_then(|()| point_latest(job, manifest.epoch));
     Ok(committed)
 }
-
-/// Of a snapshot that nobody could restart: the manifest would have no seal, and its images one.
-const NO_KEY_TO_COMMIT: &str = "\
-the rank's host has a key, and where the job was started there is none
-  hint: start it where your key is in $XDG_CONFIG_HOME or ~/.config, as on that host";
 
 /// A rank whose host has another key than ours, or none, has just sealed its image with that one or
 /// not at all. It is sealed with ours instead: what the manifest lists is of one key.
@@ -148,15 +94,15 @@ fn note_seal(
     path: &Path,
     mut header: ImageHeader,
     key: Option<&Key>,
-) -> Result<(), String> {
+) -> Result<(), Cause> {
     let is_sealed = header.sealing != sealing::UNSEALED;
     match key {
         Some(key) if !is_sealed || header.key_id != key.id() => {
             let reseal = Reseal::open(path, key, |sealed| sealed == &header)?;
-            reseal.put().map_err(|why| why.to_string())?;
+            reseal.put()?;
             header = reseal.header;
         }
-        None if is_sealed => return Err(NO_KEY_TO_COMMIT.into()),
+        None if is_sealed => return Err(Cause::NoKeyToCommit),
         _ => {}
     }
     describe(image, &header);
@@ -180,15 +126,15 @@ fn check_header(
     path: &Path,
     manifest: &Manifest,
     image: &ImageRecord,
-) -> Result<ImageHeader, String> {
-    let header = read_header(path, Whose::Anybodys(None)).map_err(|why| why.to_string())?;
+) -> Result<ImageHeader, Cause> {
+    let header = read_header(path, Whose::Anybodys(None))?;
     if header.header_crc != image.header_crc
         || header.file_bytes != image.bytes
         || header.epoch != manifest.epoch
         || header.world_rank != image.rank
         || header.world_size != manifest.size
     {
-        return Err("it is not the image that rank reported".into());
+        return Err(Cause::NotReported);
     }
     Ok(header)
 }
@@ -219,24 +165,6 @@ fn point_latest(job: &JobDir, epoch: u32) -> io::Result<()> {
     fermata_sysio::sync_directory(&snapshots)
 }
 
-/// The committed snapshots of a job, oldest first.
-#[must_use]
-pub fn list_snapshots(job: &JobDir) -> Vec<SnapshotInfo> {
-    let Ok(entries) = fs::read_dir(job.via(&job.snapshots())) else {
-        return Vec::new();
-    };
-    let mut list: Vec<SnapshotInfo> = entries
-        .flatten()
-        .filter_map(|entry| {
-            let epoch = entry.file_name().to_str()?.parse().ok()?;
-            let path = job.snapshots().join(entry.file_name());
-            Some(SnapshotInfo { epoch, path })
-        })
-        .collect();
-    list.sort_by_key(|snapshot| snapshot.epoch);
-    list
-}
-
 /// Reads and checks `manifest.json` of a snapshot directory.
 ///
 /// # Errors
@@ -250,14 +178,14 @@ pub(crate) fn read_sealed_manifest(
     snapshot: &Path,
     whose: Whose,
 ) -> Result<(Manifest, Seal), StorageError> {
-    let path = snapshot.join("manifest.json");
-    let text =
-        own::read_to_string(&path, whose).map_err(|e| StorageError::at("read", &path, &e))?;
-    unseal(&text, whose).map_err(|why| StorageError::new("use", &path, &why))
+    let path = snapshot.join(MANIFEST_FILE);
+    let text = own::read_to_string(&path, whose)
+        .map_err(|e| StorageError::at(Operation::Read, &path, e))?;
+    unseal(&text, whose).map_err(|why| StorageError::at(Operation::Use, &path, why))
 }
 
-pub(crate) fn unseal(text: &str, whose: Whose) -> Result<(Manifest, Seal), String> {
-    let (manifest, seal) = Manifest::unseal(text, whose.key()).map_err(|why| why.to_string())?;
-    whose.accept(seal).map_err(|why| why.to_string())?;
+pub(crate) fn unseal(text: &str, whose: Whose) -> Result<(Manifest, Seal), Cause> {
+    let (manifest, seal) = Manifest::unseal(text, whose.key())?;
+    whose.accept(seal)?;
     Ok((manifest, seal))
 }

@@ -5,21 +5,21 @@
 //! lists, and what names this key has been changed by nobody else. What is looked at is what is
 //! written to: every file is opened once, in a directory that is the user's own. What fails is
 //! undone. What is interrupted leaves each image as one or the other, and the manifest that is to
-//! come beside it: the next takeover goes on from there.
+//! come beside it: the next takeover continues from there.
 
+use crate::error::{Cause, Operation, StorageError};
 use crate::image::Image;
 use crate::own::{self, Whose};
 use crate::reseal::{self, Reseal};
-use crate::snapshot::{StorageError, describe, unseal};
+use crate::snapshot::{describe, unseal};
 use crate::verify::{check_listed, check_name, manifest_problems};
 use fermata_seal::{Key, Seal};
-use fermata_types::{ImageRecord, MANIFEST_FORMAT, Manifest};
+use fermata_types::{ImageRecord, MANIFEST_FILE, MANIFEST_FORMAT, Manifest};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-const MANIFEST: &str = "manifest.json";
 const PARTIAL: &str = "manifest.json.partial";
 
 /// A snapshot that can be sealed with a key.
@@ -46,17 +46,17 @@ impl Takeover {
         mut progress: impl FnMut(u64),
     ) -> Result<Self, StorageError> {
         let directory = own::open_directory(snapshot)
-            .map_err(|error| StorageError::at("use", snapshot, &error))?;
+            .map_err(|error| StorageError::at(Operation::Use, snapshot, error))?;
         let via = via(&directory);
         let whose = Whose::Anybodys(Some(*key));
-        let path = snapshot.join(MANIFEST);
-        let text = own::read_to_string(&via.join(MANIFEST), Whose::Own(None))
-            .map_err(|error| StorageError::at("read", &path, &error))?;
-        let unusable = |why: String| StorageError::new("use", &path, &why);
+        let path = snapshot.join(MANIFEST_FILE);
+        let text = own::read_to_string(&via.join(MANIFEST_FILE), Whose::Own(None))
+            .map_err(|error| StorageError::at(Operation::Read, &path, error))?;
+        let unusable = |why: Cause| StorageError::at(Operation::Use, &path, why);
         let (mut manifest, _) = unseal(&text, whose).map_err(unusable)?;
         let problems = manifest_problems(snapshot, &manifest);
         if !problems.is_empty() {
-            return Err(StorageError::new("use", snapshot, &problems.join("\n  ")));
+            return Err(StorageError::at(Operation::Use, snapshot, Cause::Problems(problems)));
         }
         let begun = begun(&via, key, &manifest);
         let mut reseals = Vec::new();
@@ -65,10 +65,10 @@ impl Takeover {
             let path = snapshot.join(&record.file);
             let reseal = open_listed(&via, index, &listed, begun.as_ref(), key)
                 .and_then(|image| plan(image, key, record, &mut progress));
-            reseals.extend(reseal.map_err(|why| StorageError::new("seal", &path, &why))?);
+            reseals.extend(reseal.map_err(|why| StorageError::at(Operation::Seal, &path, why))?);
         }
         manifest.format = MANIFEST_FORMAT;
-        let text = manifest.seal(Some(key)).map_err(|why| unusable(why.to_string()))?;
+        let text = manifest.seal(Some(key)).map_err(|why| unusable(why.into()))?;
         Ok(Self { snapshot: snapshot.to_owned(), directory, manifest, text, reseals })
     }
 
@@ -77,22 +77,20 @@ impl Takeover {
     /// # Errors
     /// What the file system says. The snapshot is what it was then.
     pub fn carry_out(&self) -> Result<&Manifest, StorageError> {
-        let failed = |error: &io::Error| StorageError::at("seal", &self.snapshot, error);
+        let failed = |cause: Cause| StorageError::at(Operation::Seal, &self.snapshot, cause);
         let written = self
             .append_tags()
             .and_then(|()| self.put_partial())
             .and_then(|()| self.put_headers())
             .and_then(|()| self.rename_partial());
         if let Err(error) = written {
-            return Err(match self.undo() {
-                Ok(()) => failed(&error),
-                Err(also) => failed(&io::Error::other(format!(
-                    "{error}; nor can it be made what it was: {also}\n  hint: seal it again when \
-                     that is mended"
-                ))),
-            });
+            return Err(failed(match self.undo() {
+                Ok(()) => error.into(),
+                Err(undo) => Cause::NotUndone { failed: error, undo },
+            }));
         }
-        fermata_sysio::sync_directory(&via(&self.directory)).map_err(|error| failed(&error))?;
+        fermata_sysio::sync_directory(&via(&self.directory))
+            .map_err(|error| failed(error.into()))?;
         Ok(&self.manifest)
     }
 
@@ -114,7 +112,7 @@ impl Takeover {
 
     fn rename_partial(&self) -> io::Result<()> {
         let via = via(&self.directory);
-        fs::rename(via.join(PARTIAL), via.join(MANIFEST))
+        fs::rename(via.join(PARTIAL), via.join(MANIFEST_FILE))
     }
 
     /// The partial manifest goes last: where an image cannot be made what it was, it tells.
@@ -156,10 +154,10 @@ fn open_listed(
     manifest: &Manifest,
     begun: Option<&Manifest>,
     key: &Key,
-) -> Result<Image, String> {
+) -> Result<Image, Cause> {
     let record = &manifest.images[index];
     check_name(record)?;
-    let image = reseal::open(&via.join(&record.file), key).map_err(|why| why.to_string())?;
+    let image = reseal::open(&via.join(&record.file), key)?;
     let begun = begun.filter(|_| image.seal == Seal::Ours);
     check_listed(&image.header, manifest, record)
         .or_else(|why| begun.map_or(Err(why), |b| check_listed(&image.header, b, &b.images[index])))
@@ -172,15 +170,13 @@ fn plan(
     key: &Key,
     record: &mut ImageRecord,
     progress: &mut impl FnMut(u64),
-) -> Result<Option<Reseal>, String> {
-    let planned = if image.seal == Seal::Ours {
+) -> Result<Option<Reseal>, Cause> {
+    if image.seal == Seal::Ours {
         describe(record, &image.header);
-        image.check_pages(progress).map(|()| None)
-    } else {
-        Reseal::plan(image, key, progress).map(|reseal| {
-            describe(record, &reseal.header);
-            Some(reseal)
-        })
-    };
-    planned.map_err(|why| why.to_string())
+        image.check_pages(progress)?;
+        return Ok(None);
+    }
+    let reseal = Reseal::plan(image, key, progress)?;
+    describe(record, &reseal.header);
+    Ok(Some(reseal))
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is taken over, what is refused, and what a takeover leaves that fails or is interrupted.
 
+use crate::StorageError;
 use crate::own::{self, Whose};
 use crate::seal_tests::{KEY, OTHER, forge, problems, snapshot};
-use crate::snapshot::{StorageError, commit};
+use crate::snapshot::commit;
 use crate::takeover::Takeover;
 use crate::verify::tests::Scratch;
 use fermata_seal::Key;
@@ -124,7 +125,7 @@ fn what_fails_leaves_the_snapshot_as_it_was() {
 }
 
 #[test]
-fn a_takeover_goes_on_where_one_was_interrupted() {
+fn a_takeover_continues_where_one_was_interrupted() {
     for steps in 1..=4 {
         let scratch = Scratch::new();
         let snapshot = snapshot(&scratch);

@@ -2,7 +2,8 @@
 //! Decides whether a snapshot can be restarted from, before any rank runs. All problems are found
 //! and named, not only the first, so that one look tells what is lost.
 
-use crate::image::{Image, ImageProblem};
+use crate::error::Cause;
+use crate::image::Image;
 use crate::own::Whose;
 use crate::program::program_problems;
 use crate::snapshot::{mac_text, read_sealed_manifest};
@@ -90,17 +91,16 @@ fn check_image(
     record: &ImageRecord,
     whose: Whose,
     progress: &mut impl FnMut(u64),
-) -> Result<(), String> {
+) -> Result<(), Cause> {
     check_name(record)?;
-    let mut image =
-        Image::open(&snapshot.join(&record.file), whose).map_err(|problem| problem.to_string())?;
+    let mut image = Image::open(&snapshot.join(&record.file), whose)?;
     check_listed(&image.header, manifest, record)?;
-    image.check_pages(progress).map_err(|problem: ImageProblem| problem.to_string())
+    Ok(image.check_pages(progress)?)
 }
 
 /// A file name that leads out of the directory is no name a commit ever wrote.
-pub(crate) fn check_name(record: &ImageRecord) -> Result<(), String> {
-    if record.file.contains('/') { Err("a strange file name".into()) } else { Ok(()) }
+pub(crate) fn check_name(record: &ImageRecord) -> Result<(), Cause> {
+    if record.file.contains('/') { Err(Cause::StrangeName) } else { Ok(()) }
 }
 
 /// Whether an image is the one that the manifest lists.
@@ -108,28 +108,28 @@ pub(crate) fn check_listed(
     header: &ImageHeader,
     manifest: &Manifest,
     record: &ImageRecord,
-) -> Result<(), String> {
+) -> Result<(), Cause> {
     let job = String::from_utf8_lossy(&header.job);
     let job = job.trim_end_matches('\0');
     // The header holds the first 63 bytes of a longer name.
     let same_job = job == manifest.job || (job.len() >= 63 && manifest.job.starts_with(job));
     if !same_job {
-        return Err(format!("belongs to job '{job}', not '{}'", manifest.job));
+        return Err(Cause::OtherJob { is: job.to_owned(), wanted: manifest.job.clone() });
     }
     if header.epoch != manifest.epoch {
-        return Err(format!("is of checkpoint {}, not {}", header.epoch, manifest.epoch));
+        return Err(Cause::OtherEpoch { is: header.epoch, wanted: manifest.epoch });
     }
     if header.world_rank != record.rank || header.world_size != manifest.size {
-        return Err(format!(
-            "is of rank {} of {}, not {} of {}",
-            header.world_rank, header.world_size, record.rank, manifest.size
-        ));
+        return Err(Cause::OtherRank {
+            is: (header.world_rank, header.world_size),
+            wanted: (record.rank, manifest.size),
+        });
     }
     if header.header_crc != record.header_crc
         || header.file_bytes != record.bytes
         || mac_text(header) != record.mac
     {
-        return Err("is not the file the manifest describes".into());
+        return Err(Cause::NotDescribed);
     }
     Ok(())
 }

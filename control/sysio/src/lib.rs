@@ -15,9 +15,9 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Tells the user on standard error. Whether anybody takes it must not matter to what goes on here:
-/// the reader of a pipe may be gone, or the disk full.
-pub fn tell(text: impl fmt::Display) {
+/// Tells the user on standard error. Whether anybody takes it must not matter to what continues
+/// here: the reader of a pipe may be gone, or the disk full.
+pub fn print_error(text: impl fmt::Display) {
     let line = format!("fermata: {}\n", printable(&text.to_string()));
     let _ = io::stderr().write_all(line.as_bytes());
 }

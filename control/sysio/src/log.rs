@@ -22,7 +22,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Goes on behind what the file has, which must be open for reading as well.
+    /// Continues behind what the file has, which must be open for reading as well.
     #[must_use]
     pub fn new(file: File) -> Self {
         Self { file, begun: Instant::now(), bytes_max: BYTES_MAX }
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_was_cut_back_from_outside_goes_on() {
+    fn a_log_that_was_cut_back_from_outside_continues() {
         let path = std::env::temp_dir().join(format!("fermata-log-cut-{}", std::process::id()));
         for append in [false, true] {
             let mut log = small_log(&path, append);

@@ -7,7 +7,8 @@
 //! a host, who look for its daemon before there is one, must come to the name by themselves: they
 //! make it of what only they know.
 
-use crate::Secret;
+use crate::error::TransportError;
+use crate::secret::Secret;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -61,8 +62,7 @@ fn made(path: PathBuf) -> io::Result<PathBuf> {
     // Not followed: a link somebody else left in /tmp must not count as our directory.
     let info = fs::symlink_metadata(&path)?;
     if !info.is_dir() || info.uid() != fermata_sysio::effective_uid() || info.mode() & 0o077 != 0 {
-        let why = format!("{} is not a directory of yours with mode 0700", path.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        return Err(TransportError::SharedDirectory(path).into());
     }
     Ok(path)
 }

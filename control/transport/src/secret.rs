@@ -4,6 +4,7 @@
 //! a process manager hands to its ranks; never on a command line, which every user of a host can
 //! read.
 
+use crate::error::{SecretProblem, TransportError};
 use fermata_types::{hex, unhex};
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -72,20 +73,17 @@ impl Secret {
     pub fn read(path: &Path) -> io::Result<Self> {
         // Not waited for, as a pipe would be.
         let mut file = OpenOptions::new().read(true).custom_flags(NON_BLOCKING).open(path)?;
-        let bad = |why: &str| {
-            let text = format!("{}: {why}", path.display());
-            io::Error::new(io::ErrorKind::InvalidData, text)
-        };
+        let bad = |why| io::Error::from(TransportError::SecretFile { path: path.to_owned(), why });
         let info = file.metadata()?;
         if !info.is_file() || info.uid() != fermata_sysio::effective_uid() {
-            return Err(bad("it is no file of yours"));
+            return Err(bad(SecretProblem::NotOurs));
         }
         if info.mode() & 0o077 != 0 {
-            return Err(bad("others may read it; its mode must be 0600"));
+            return Err(bad(SecretProblem::Readable));
         }
         let mut text = String::new();
         file.read_to_string(&mut text)?;
-        Self::from_text(&text).ok_or_else(|| bad("not the secret of a job"))
+        Self::from_text(&text).ok_or_else(|| bad(SecretProblem::NoSecret))
     }
 
     /// A number that all who know it compute alike (FNV-1a), and that tells little of it: 64 of its

@@ -8,7 +8,12 @@
 //!
 //! Invariant: a nonce is the number of the message in its direction; TCP keeps the order.
 
-use crate::{Guest, Inlet, Line, Listener, Outlet, SILENCE_MAX, Secret, WRITE_LIMIT};
+use crate::address::local_addresses;
+use crate::connection::{
+    Connection, Listener, PendingPeer, Reader, SILENCE_MAX, WRITE_LIMIT, Writer,
+};
+use crate::error::TransportError;
+use crate::secret::Secret;
 use snow::{HandshakeState, StatelessTransportState};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -22,12 +27,11 @@ const MESSAGE_BYTES_MAX: usize = 65_535;
 const TAG_BYTES: usize = 16;
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(5);
 const DIAL_LIMIT: Duration = Duration::from_secs(3);
-/// Guests that have not shown the secret yet, at any time.
+/// Peers that have not shown the secret yet, at any time.
 const STRANGERS_MAX: usize = 64;
 
 fn noise_error(error: snow::Error) -> io::Error {
-    let why = format!("the peer does not know this job's secret, or is no peer of ours ({error})");
-    io::Error::new(io::ErrorKind::PermissionDenied, why)
+    TransportError::NoSecret(error).into()
 }
 
 fn tune(stream: &TcpStream) -> io::Result<()> {
@@ -79,7 +83,7 @@ fn hear<T>(
 
 /// Three messages, each under the secret: -> psk, e  and  <- e, ee  and an empty one of the
 /// dialer's under the keys of this connection, since the first can be somebody's recording.
-fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::Result<Line> {
+fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::Result<Connection> {
     tune(&stream)?;
     let until = Instant::now() + HANDSHAKE_LIMIT;
     let pattern = PATTERN.parse().map_err(noise_error)?;
@@ -97,33 +101,33 @@ fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::R
         say(&mut state, &mut stream)?;
     }
     let keys = Arc::new(state.into_stateless_transport_mode().map_err(noise_error)?);
-    let mut outlet =
-        SecureOutlet { stream: stream.try_clone()?, keys: Arc::clone(&keys), nonce: 0 };
+    let mut writer =
+        SecureWriter { stream: stream.try_clone()?, keys: Arc::clone(&keys), nonce: 0 };
     let mut nonce = 0;
     if is_dialer {
-        outlet.say(&[])?;
+        writer.say(&[])?;
     } else {
         hear(&mut stream, until, |message, out| keys.read_message(nonce, message, out))?;
         nonce += 1;
     }
     stream.set_read_timeout(None)?;
     let (raw, plain) = (Vec::new(), vec![0; MESSAGE_BYTES_MAX]);
-    let inlet = SecureInlet { stream, keys, nonce, raw, plain, left: 0..0 };
-    Ok(Line { inlet: Box::new(inlet), outlet: Box::new(outlet) })
+    let reader = SecureReader { stream, keys, nonce, raw, plain, left: 0..0 };
+    Ok(Connection { reader: Box::new(reader), writer: Box::new(writer) })
 }
 
-struct SecureInlet {
+struct SecureReader {
     stream: TcpStream,
     keys: Arc<StatelessTransportState>,
     nonce: u64,
-    /// Received and not yet a whole message: patience may end in the middle of one.
+    /// Received and not yet a whole message: the timeout may end in the middle of one.
     raw: Vec<u8>,
     plain: Vec<u8>,
     /// Of `plain`, what has not been given out.
     left: std::ops::Range<usize>,
 }
 
-impl SecureInlet {
+impl SecureReader {
     /// Decrypts the next message if all of it is there.
     fn open_next(&mut self) -> io::Result<bool> {
         let Some(head) = self.raw.first_chunk::<2>() else {
@@ -142,7 +146,7 @@ impl SecureInlet {
     }
 }
 
-impl Inlet for SecureInlet {
+impl Reader for SecureReader {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.left.is_empty() {
             if self.open_next()? {
@@ -162,21 +166,21 @@ impl Inlet for SecureInlet {
         self.left.start += bytes;
         Ok(bytes)
     }
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.stream.set_read_timeout(patience)
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.stream.set_read_timeout(timeout)
     }
     fn end(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-struct SecureOutlet {
+struct SecureWriter {
     stream: TcpStream,
     keys: Arc<StatelessTransportState>,
     nonce: u64,
 }
 
-impl SecureOutlet {
+impl SecureWriter {
     /// Sends one message.
     fn say(&mut self, part: &[u8]) -> io::Result<()> {
         let mut message = vec![0; 2 + part.len() + TAG_BYTES];
@@ -189,14 +193,14 @@ impl SecureOutlet {
     }
 }
 
-impl Outlet for SecureOutlet {
+impl Writer for SecureWriter {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(MESSAGE_BYTES_MAX - TAG_BYTES).try_for_each(|part| self.say(part))
     }
-    fn set_patience(&mut self, patience: Duration) -> io::Result<()> {
-        self.stream.set_write_timeout(Some(patience))?;
+    fn set_timeout(&mut self, timeout: Duration) -> io::Result<()> {
+        self.stream.set_write_timeout(Some(timeout))?;
         // A peer whose disk stands still acknowledges nothing either. Ours is to decide first.
-        fermata_sysio::bear_silence(&self.stream, patience + SILENCE_MAX)
+        fermata_sysio::bear_silence(&self.stream, timeout + SILENCE_MAX)
     }
     fn end(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -228,7 +232,7 @@ impl SecureListener {
     /// What the system says.
     pub fn addresses(&self) -> io::Result<Vec<String>> {
         let port = self.listener.local_addr()?.port();
-        let mut all = crate::local_addresses();
+        let mut all = local_addresses();
         if all.is_empty() {
             all.push(IpAddr::from([127, 0, 0, 1]));
         }
@@ -237,19 +241,18 @@ impl SecureListener {
 }
 
 impl Listener for SecureListener {
-    fn accept(&mut self) -> io::Result<Box<dyn Guest>> {
+    fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>> {
         let (stream, from) = self.listener.accept()?;
         if self.strangers.load(Ordering::Acquire) >= STRANGERS_MAX {
-            let why = format!("{from}: too many connections that have not shown the secret");
-            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, why));
+            return Err(TransportError::Crowded(from).into());
         }
         self.strangers.fetch_add(1, Ordering::AcqRel);
         let here = Stranger(Arc::clone(&self.strangers));
-        Ok(Box::new(SecureGuest { stream, from, secret: self.secret.clone(), _here: here }))
+        Ok(Box::new(PendingSecurePeer { stream, from, secret: self.secret.clone(), _here: here }))
     }
 }
 
-/// Counts itself off when the guest is admitted or sent away.
+/// Counts itself off when the peer is admitted or sent away.
 struct Stranger(Arc<AtomicUsize>);
 
 impl Drop for Stranger {
@@ -258,18 +261,18 @@ impl Drop for Stranger {
     }
 }
 
-struct SecureGuest {
+struct PendingSecurePeer {
     stream: TcpStream,
     from: SocketAddr,
     secret: Secret,
     _here: Stranger,
 }
 
-impl Guest for SecureGuest {
-    fn admit(self: Box<Self>) -> io::Result<Line> {
+impl PendingPeer for PendingSecurePeer {
+    fn admit(self: Box<Self>) -> io::Result<Connection> {
         let from = self.from;
         shake_hands(self.stream, &self.secret, false)
-            .map_err(|error| io::Error::new(error.kind(), format!("{from}: {error}")))
+            .map_err(|why| TransportError::Peer { from, why }.into())
     }
 }
 
@@ -277,7 +280,7 @@ impl Guest for SecureGuest {
 ///
 /// # Errors
 /// What the system says; `PermissionDenied` if the other side does not know the secret.
-pub fn dial(address: &str, secret: &Secret) -> io::Result<Line> {
+pub fn dial(address: &str, secret: &Secret) -> io::Result<Connection> {
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, DIAL_LIMIT) {
@@ -292,15 +295,15 @@ pub fn dial(address: &str, secret: &Secret) -> io::Result<Line> {
 ///
 /// # Errors
 /// What each of them said.
-pub fn dial_any(addresses: &[String], secret: &Secret) -> io::Result<Line> {
+pub fn dial_any(addresses: &[String], secret: &Secret) -> io::Result<Connection> {
     let mut said = Vec::new();
     for address in addresses {
         match dial(address, secret) {
-            Ok(line) => return Ok(line),
-            Err(error) => said.push(format!("{address}: {error}")),
+            Ok(connection) => return Ok(connection),
+            Err(error) => said.push((address.clone(), error)),
         }
     }
-    Err(io::Error::new(io::ErrorKind::NotConnected, said.join("; ")))
+    Err(TransportError::NoAnswer(said).into())
 }
 
 #[cfg(test)]

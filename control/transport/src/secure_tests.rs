@@ -15,13 +15,13 @@ fn echo(secret: &Secret) -> (String, thread::JoinHandle<io::Result<u64>>) {
     let mut listener = SecureListener::bind(secret.clone()).unwrap();
     let address = port(&listener);
     let server = thread::spawn(move || {
-        let Line { mut inlet, mut outlet } = listener.accept()?.admit()?;
+        let Connection { mut reader, mut writer } = listener.accept()?.admit()?;
         let (mut buffer, mut total) = (vec![0; 10_000], 0);
         loop {
-            match inlet.receive(&mut buffer)? {
+            match reader.receive(&mut buffer)? {
                 0 => return Ok(total),
                 bytes => {
-                    outlet.send(&buffer[..bytes])?;
+                    writer.send(&buffer[..bytes])?;
                     total += bytes as u64;
                 }
             }
@@ -34,21 +34,21 @@ fn echo(secret: &Secret) -> (String, thread::JoinHandle<io::Result<u64>>) {
 fn bytes_arrive_whole_across_message_limits_and_impatient_reads() {
     let secret = Secret::generate().unwrap();
     let (address, server) = echo(&secret);
-    let Line { mut inlet, mut outlet } = dial(&address, &secret).unwrap();
-    inlet.set_patience(Some(Duration::from_millis(1))).unwrap();
+    let Connection { mut reader, mut writer } = dial(&address, &secret).unwrap();
+    reader.set_timeout(Some(Duration::from_millis(1))).unwrap();
     let sent: Vec<u8> = (0..200_000u32).map(|i| (i * 7 + (i >> 8)).to_le_bytes()[0]).collect();
     let copy = sent.clone();
     let sender = thread::spawn(move || {
         for part in copy.chunks(70_001) {
             thread::sleep(Duration::from_millis(5));
-            outlet.send(part).unwrap();
+            writer.send(part).unwrap();
         }
-        outlet
+        writer
     });
     let (mut got, mut buffer) = (Vec::new(), [0; 3001]);
     let until = Instant::now() + Duration::from_secs(20);
     while got.len() < sent.len() && Instant::now() < until {
-        match inlet.receive(&mut buffer) {
+        match reader.receive(&mut buffer) {
             Ok(0) => break,
             Ok(bytes) => got.extend_from_slice(&buffer[..bytes]),
             Err(error) => assert!(crate::is_waiting(&error), "{error}"),
@@ -132,13 +132,13 @@ fn what_travels_is_not_what_was_said() {
     let server = thread::spawn(move || {
         let mut line = listener.accept().unwrap().admit().unwrap();
         let mut buffer = [0; 64];
-        let bytes = line.inlet.receive(&mut buffer).unwrap();
+        let bytes = line.reader.receive(&mut buffer).unwrap();
         buffer[..bytes].to_vec()
     });
     let mut line = dial(&address, &secret).unwrap();
-    line.outlet.send(b"the memory of a job").unwrap();
+    line.writer.send(b"the memory of a job").unwrap();
     assert_eq!(server.join().unwrap(), b"the memory of a job");
-    line.outlet.end();
+    line.writer.end();
     let kept = between.join().unwrap();
     assert!(!kept.windows(6).any(|window| window == b"memory"));
 }
@@ -150,22 +150,22 @@ fn a_patient_line_outlives_a_peer_that_takes_nothing_for_long() {
     let address = port(&listener);
     let bytes = 64 << 20; // more than the buffers of both ends hold
     let slow = thread::spawn(move || {
-        let Line { mut inlet, .. } = listener.accept().unwrap().admit().unwrap();
+        let Connection { mut reader, .. } = listener.accept().unwrap().admit().unwrap();
         thread::sleep(SILENCE_MAX + Duration::from_secs(4));
         let (mut buffer, mut total) = (vec![0; 1 << 16], 0);
         while total < bytes {
-            match inlet.receive(&mut buffer).unwrap() {
+            match reader.receive(&mut buffer).unwrap() {
                 0 => break,
                 got => total += got,
             }
         }
         total
     });
-    let Line { mut outlet, .. } = dial(&address, &secret).unwrap();
-    outlet.set_patience(SILENCE_MAX * 3).unwrap();
+    let Connection { mut writer, .. } = dial(&address, &secret).unwrap();
+    writer.set_timeout(SILENCE_MAX * 3).unwrap();
     let part = vec![7; 1 << 20];
     for _ in 0..bytes / part.len() {
-        outlet.send(&part).unwrap();
+        writer.send(&part).unwrap();
     }
     assert_eq!(slow.join().unwrap(), bytes);
 }

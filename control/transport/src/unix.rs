@@ -4,7 +4,8 @@
 //! The socket lies in a directory only its owner may enter, and each peer's user is asked of the
 //! kernel besides: the directory may be on a machine where that is not enough.
 
-use crate::{Guest, Inlet, Line, Listener, Outlet, WRITE_LIMIT};
+use crate::connection::{Connection, Listener, PendingPeer, Reader, WRITE_LIMIT, Writer};
+use crate::error::TransportError;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -15,19 +16,19 @@ use std::time::Duration;
 
 struct UnixHalf(UnixStream);
 
-impl Inlet for UnixHalf {
+impl Reader for UnixHalf {
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.read(buffer)
     }
-    fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.0.set_read_timeout(patience)
+    fn set_timeout(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.0.set_read_timeout(timeout)
     }
     fn end(&mut self) {
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-impl Outlet for UnixHalf {
+impl Writer for UnixHalf {
     fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all(bytes)
     }
@@ -36,20 +37,16 @@ impl Outlet for UnixHalf {
     }
 }
 
-fn line(stream: UnixStream) -> io::Result<Line> {
+fn connection(stream: UnixStream) -> io::Result<Connection> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
     let second = stream.try_clone()?;
-    Ok(Line { inlet: Box::new(UnixHalf(stream)), outlet: Box::new(UnixHalf(second)) })
+    Ok(Connection { reader: Box::new(UnixHalf(stream)), writer: Box::new(UnixHalf(second)) })
 }
 
 /// An error unless the process at the other end is this user's.
-fn check_peer(stream: &UnixStream, does: &str) -> io::Result<()> {
+fn check_peer(stream: &UnixStream, foreign: fn(u32) -> TransportError) -> io::Result<()> {
     let uid = fermata_sysio::peer_uid(stream)?;
-    if uid == fermata_sysio::effective_uid() {
-        return Ok(());
-    }
-    let why = format!("a process of user {uid} {does}");
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+    if uid == fermata_sysio::effective_uid() { Ok(()) } else { Err(foreign(uid).into()) }
 }
 
 /// Connects to the socket at `path`, where a process of this user has to listen: the directory may
@@ -57,10 +54,10 @@ fn check_peer(stream: &UnixStream, does: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// What the system says; `PermissionDenied` if somebody else listens.
-pub fn connect_unix(path: &Path) -> io::Result<Line> {
+pub fn connect_unix(path: &Path) -> io::Result<Connection> {
     let stream = UnixStream::connect(path)?;
-    check_peer(&stream, "listens there")?;
-    line(stream)
+    check_peer(&stream, TransportError::ForeignListener)?;
+    connection(stream)
 }
 
 /// A listening UNIX socket; its file goes away with it.
@@ -93,12 +90,12 @@ impl UnixTransport {
         file_at(&self.path).is_ok_and(|file| file == self.file)
     }
 
-    /// How long `accept` may wait for a guest; then it fails with `WouldBlock`.
+    /// How long `accept` may wait for a peer; then it fails with `WouldBlock`.
     ///
     /// # Errors
     /// What the system says.
-    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        fermata_sysio::set_receive_timeout(&self.listener, patience)
+    pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        fermata_sysio::set_receive_timeout(&self.listener, timeout)
     }
 
     /// What peers have to be told to connect.
@@ -117,17 +114,17 @@ impl Drop for UnixTransport {
 }
 
 impl Listener for UnixTransport {
-    fn accept(&mut self) -> io::Result<Box<dyn Guest>> {
+    fn accept(&mut self) -> io::Result<Box<dyn PendingPeer>> {
         let (stream, _) = self.listener.accept()?;
-        Ok(Box::new(UnixGuest(stream)))
+        Ok(Box::new(PendingUnixPeer(stream)))
     }
 }
 
-struct UnixGuest(UnixStream);
+struct PendingUnixPeer(UnixStream);
 
-impl Guest for UnixGuest {
-    fn admit(self: Box<Self>) -> io::Result<Line> {
-        check_peer(&self.0, "tried to connect")?;
-        line(self.0)
+impl PendingPeer for PendingUnixPeer {
+    fn admit(self: Box<Self>) -> io::Result<Connection> {
+        check_peer(&self.0, TransportError::ForeignPeer)?;
+        connection(self.0)
     }
 }

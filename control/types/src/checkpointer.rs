@@ -2,6 +2,7 @@
 //! What saves the ranks of a job, chosen when it starts. The ranks' side of each is a row of the
 //! table in `runtime/agent/checkpointers.cpp`, found there by the name.
 
+use crate::{PROGRAM_DIRECTORY, image_file};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -41,14 +42,11 @@ impl Checkpointer {
     #[must_use]
     pub fn place(self, rank: u32) -> String {
         match self {
-            Self::Native => format!("rank-{rank}.img"),
+            Self::Native => image_file(rank),
             Self::Itself => PROGRAM_DIRECTORY.into(),
         }
     }
 }
-
-/// Where programs that save themselves do so, inside the snapshot's directory.
-pub const PROGRAM_DIRECTORY: &str = "program";
 
 impl fmt::Display for Checkpointer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -282,7 +282,7 @@ pub struct ImageHeader {
     pub brk_start: u64,
     /// Brk end.
     pub brk_end: u64,
-    /// where the boundary goes on placing mappings
+    /// where the boundary continues placing mappings
     pub mmap_cursor: u64,
     /// Umask.
     pub umask: u32,

@@ -12,6 +12,8 @@ mod crossing_gen;
 mod image_gen;
 #[rustfmt::skip]
 mod protocol_gen;
+#[rustfmt::skip]
+mod rank_gen;
 mod records;
 mod wire;
 pub mod words;
@@ -21,5 +23,6 @@ pub use crossing_gen::*;
 pub use hex::{hex, unhex};
 pub use image_gen::*;
 pub use protocol_gen::*;
+pub use rank_gen::*;
 pub use records::*;
 pub use wire::*;

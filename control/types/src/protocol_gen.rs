@@ -144,13 +144,13 @@ pub struct Saved {
     pub crc: u32,
 }
 
-/// This rank must run on and waits for these steps of others. An empty list takes it back.
+/// Wait-for edges of this rank, which must run on. An empty list takes them back.
 /// Goes from agent to coordinator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
+pub struct Waits {
     /// Epoch.
     pub epoch: u32,
-    /// 1: it must for its own sake; 0: only because others need it
+    /// 1: it must for its own sake; 0: only because others wait for it
     pub own: u32,
     /// kind << 32 | world rank of the other, count
     pub list: Vec<(u64, u64)>,
@@ -210,8 +210,8 @@ pub struct Targets {
     pub version: u64,
     /// comm_id, seq to reach
     pub list: Vec<(u64, u64)>,
-    /// kind << 32 | world rank that needs it, count
-    pub needs: Vec<(u64, u64)>,
+    /// kind << 32 | world rank that waits for it, count
+    pub obligations: Vec<(u64, u64)>,
 }
 
 /// Every rank is parked under its newest targets.
@@ -248,7 +248,7 @@ pub struct Save {
     pub stay: u32,
 }
 
-/// Every rank has cut its image: all go on.
+/// Every rank has cut its image: all continue.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resume {
@@ -256,7 +256,7 @@ pub struct Resume {
     pub epoch: u32,
 }
 
-/// The checkpoint is given up; the job goes on.
+/// The checkpoint is given up; the job continues.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Abort {
@@ -491,8 +491,8 @@ pub enum Message {
     Saving(Saving),
     /// The writer is done.
     Saved(Saved),
-    /// This rank must run on and waits for these steps of others. An empty list takes it back.
-    Needs(Needs),
+    /// Wait-for edges of this rank, which must run on. An empty list takes them back.
+    Waits(Waits),
     /// The process ends in an orderly way.
     Bye(Bye),
     /// This rank does not park, because of its program; for the deadline's message.
@@ -511,9 +511,9 @@ pub enum Message {
     Expected(Expected),
     /// Save the rank.
     Save(Save),
-    /// Every rank has cut its image: all go on.
+    /// Every rank has cut its image: all continue.
     Resume(Resume),
-    /// The checkpoint is given up; the job goes on.
+    /// The checkpoint is given up; the job continues.
     Abort(Abort),
     /// The snapshot exists.
     Committed(Committed),
@@ -574,7 +574,7 @@ impl Message {
             Self::Rebuilt(_) => 10,
             Self::Saving(_) => 11,
             Self::Saved(_) => 12,
-            Self::Needs(_) => 16,
+            Self::Waits(_) => 16,
             Self::Bye(_) => 13,
             Self::Held(_) => 14,
             Self::Ask(_) => 15,
@@ -625,7 +625,7 @@ impl Message {
             Self::Rebuilt(_) => "REBUILT",
             Self::Saving(_) => "SAVING",
             Self::Saved(_) => "SAVED",
-            Self::Needs(_) => "NEEDS",
+            Self::Waits(_) => "WAITS",
             Self::Bye(_) => "BYE",
             Self::Held(_) => "HELD",
             Self::Ask(_) => "ASK",
@@ -718,7 +718,7 @@ impl Message {
                 m.pause_ns.write(out);
                 m.crc.write(out);
             }
-            Self::Needs(m) => {
+            Self::Waits(m) => {
                 m.epoch.write(out);
                 m.own.write(out);
                 m.list.write(out);
@@ -743,7 +743,7 @@ impl Message {
                 m.epoch.write(out);
                 m.version.write(out);
                 m.list.write(out);
-                m.needs.write(out);
+                m.obligations.write(out);
             }
             Self::Drain(m) => {
                 m.epoch.write(out);
@@ -909,7 +909,7 @@ impl Message {
                 pause_ns: Field::read(&mut r)?,
                 crc: Field::read(&mut r)?,
             }),
-            16 => Self::Needs(Needs {
+            16 => Self::Waits(Waits {
                 epoch: Field::read(&mut r)?,
                 own: Field::read(&mut r)?,
                 list: Field::read(&mut r)?,
@@ -934,7 +934,7 @@ impl Message {
                 epoch: Field::read(&mut r)?,
                 version: Field::read(&mut r)?,
                 list: Field::read(&mut r)?,
-                needs: Field::read(&mut r)?,
+                obligations: Field::read(&mut r)?,
             }),
             35 => Self::Drain(Drain {
                 epoch: Field::read(&mut r)?,
@@ -1114,9 +1114,9 @@ impl From<Saved> for Message {
     }
 }
 
-impl From<Needs> for Message {
-    fn from(m: Needs) -> Self {
-        Self::Needs(m)
+impl From<Waits> for Message {
+    fn from(m: Waits) -> Self {
+        Self::Waits(m)
     }
 }
 

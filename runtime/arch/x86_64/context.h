@@ -41,7 +41,7 @@ struct GuestStart {
   u64 stack, entry;
 };
 
-/// Where a new guest thread goes on: the registers of the clone() that made it.
+/// Where a new guest thread continues: the registers of the clone() that made it.
 struct ThreadStart {
   u64 rbx, rbp, rdi, rsi, rdx, r8, r9, r10, r12, r13, r14, r15;
   u64 rsp, rip;
@@ -62,7 +62,7 @@ extern "C" {
 void fermata_call_guest(u64 stack, u64 entry, u64* own_stack);
 [[noreturn]] void fermata_leave_guest(u64 own_stack);
 /// clone(2). The child starts on record's stack and calls fermata_thread_start(record). If that
-/// returns, it goes on with record's registers and rax = 0. Returns the kernel's result in the
+/// returns, it continues with record's registers and rax = 0. Returns the kernel's result in the
 /// parent.
 i64 fermata_clone_guest(u64 flags, ThreadStart* record, u64 parent_tid, u64 child_tid, u64 tls);
 /// clone(2) whose child calls entry(argument) on `stack` (16-byte aligned) and never returns.

@@ -5,9 +5,9 @@
 // function; then they make the system call, which answers in the same way.
 //
 // A thread may be saved inside the kernel's function. Nothing of that is there after a restart: the
-// thread comes out of the sled (launcher/vdso.cpp) at __vdso_fermata_again below, which begins the
-// call again. So a call leaves what it needs for that in a frame of ten words: the function's
-// number, its arguments, the registers that it must keep, the caller's stack pointer.
+// thread comes out of the sled (launcher/patch/vdso.cpp) at __vdso_fermata_again below, which
+// begins the call again. So a call leaves what it needs for that in a frame of ten words: the
+// function's number, its arguments, the registers that it must keep, the caller's stack pointer.
 //
 // The frame is found from the stack pointer alone, since its address is 176 modulo 256, and the
 // kernel's functions need far less than 256 bytes of stack.
@@ -119,7 +119,8 @@ __vdso_fermata_again:
         .size   __vdso_fermata_again, . - __vdso_fermata_again
 
 // After a restart the kernel tells the new process's id where the application has sent a signal to
-// itself; the one that the application knows takes its place (launcher/signals.cpp: Senders).
+// itself; the one that the application knows takes its place: Senders of
+// launcher/ids/senders.cpp.
         .set    SENDERS, table + 0x800
         .set    HELPERS, SENDERS + 8 + 8 * 65   // pairs of numbers, the last one is zero
 // Exchanges \pid for what the application knows it by, if it is that of a child which a restart has
@@ -159,14 +160,15 @@ __vdso_fermata_again:
         movl    \scratch, 16(\info)
         .endm
 
-// Carries on a system call that a checkpoint interrupted. Entered by rt_sigreturn with the call's
-// number in rax and its (perhaps changed) arguments in their registers; rsp names a CarriedCall
-// (launcher/calls.cpp). Gives the caller its registers and its stack back and goes on behind the
-// system call instruction it had issued; rcx and r11 are what a system call leaves there.
+// Makes a system call again that a checkpoint interrupted. Entered by rt_sigreturn with the call's
+// number in rax and its (perhaps changed) arguments in their registers; rsp names a RestartBlock
+// (launcher/boundary/call_restart.h). Gives the caller its registers and its stack back and
+// continues behind the system call instruction it had issued; rcx and r11 are what a system call
+// leaves there. The names of these functions are in older images as well, and stay.
 //
 // Entered at __vdso_fermata_wait it waits first, by poll(2), whose arguments are in their
 // registers; those of the call that follows are in r8 (its rsi) and r9 (its rdx), in r10 and in the
-// CarriedCall.
+// RestartBlock.
         .globl  __vdso_fermata_wait, __vdso_fermata_waited
         .globl  __vdso_fermata_carry, __vdso_fermata_carried
         .type   __vdso_fermata_wait, @function
@@ -254,11 +256,12 @@ __vdso_fermata_handler:
         .cfi_endproc
         .size   __vdso_fermata_handler, . - __vdso_fermata_handler
 
-// clock_gettime where the application's clocks are the kernel's and an offset: launcher/clocks.cpp.
+// clock_gettime where the application's clocks are the kernel's and an offset, as in
+// launcher/threads/clocks.cpp.
 // In the table it stands in place of the kernel's own, which is in the sixth place. The reading and
 // the offset must be of one process: if there has been a restart between them, once more.
         .set    LIVE, table + 8 * 5
-        .set    SHIFT, table + 0x500    // launcher/clocks.cpp: Shift
+        .set    SHIFT, table + 0x500    // threads/clocks.cpp: Shift
         .globl  __vdso_fermata_shifted
         .type   __vdso_fermata_shifted, @function
 __vdso_fermata_shifted:

@@ -6,7 +6,7 @@
 // unique per kind, so bit 30 and the low byte give an index into a mirror of the predefined slots
 // at kMirror. The five pair types are 0x8c000000..4, which lands on index 0..4, free in every kind.
 // Invariant: decoding is two or three instructions without a table; the mirrors carry the canonical
-//            number in Slot::index.
+//            number in Slot::index. Not checked: hot path.
 #pragma once
 
 #include "frontend/mpich/tables.gen.h"
@@ -21,7 +21,7 @@ struct AppHandle {
 };
 template <>
 struct AppHandle<mpi::kFile> {
-  using Type = Slot*;
+  using Type = mpi::FileSlot*;
 };
 template <Kind kind>
 using App = typename AppHandle<kind>::Type;
@@ -35,10 +35,10 @@ struct AppStatus {
 };
 static_assert(sizeof(AppStatus) == 20);
 
-inline const char* name() { return "MPICH"; }
+FERMATA_CALLBACK const char* name() { return "MPICH"; }
 
-inline bool objects_follow_world() { return true; }
-inline bool refuses_nested_epochs() { return true; }
+FERMATA_CALLBACK bool objects_follow_world() { return true; }
+FERMATA_CALLBACK bool refuses_nested_epochs() { return true; }
 
 inline bool is_ignored(const AppStatus* status) { return reinterpret_cast<u64>(status) == 1; }
 
@@ -83,16 +83,16 @@ constexpr u32 kind_bits(Kind kind) {
 inline u32 g_app_value[0x400];  // of a predefined handle, by canonical number (unique over kinds)
 
 template <Kind kind>
-[[gnu::always_inline]] inline Slot* handle_in(App<kind> handle) {
+[[gnu::always_inline]] inline SlotOf<kind>* handle_in(App<kind> handle) {
   if constexpr (kind == mpi::kFile) {
-    return handle == nullptr ? mpi::slot_at(kind, abi::kFileNull) : handle;
+    return handle == nullptr ? mpi::slot_at<kind>(abi::kFileNull) : handle;
   } else {
-    return mpi::slots(kind) + index_of(handle);
+    return mpi::slot_at<kind>(index_of(handle));
   }
 }
 
 template <Kind kind>
-[[gnu::always_inline]] inline App<kind> handle_out(Slot* slot) {
+[[gnu::always_inline]] inline App<kind> handle_out(SlotOf<kind>* slot) {
   if constexpr (kind == mpi::kFile) {
     return slot->index == abi::kFileNull ? nullptr : slot;
   } else {
@@ -104,7 +104,9 @@ template <Kind kind>
   }
 }
 
-inline Slot* predefined(Kind kind, u32 canonical) { return mpi::slot_at(kind, canonical); }
+FERMATA_CALLBACK Slot* predefined(Kind kind, u32 canonical) {
+  return mpi::slot_at(kind, canonical);
+}
 
 template <class Pointer>
 inline Pointer buffer_in(Pointer buffer) {
@@ -168,7 +170,7 @@ inline int to_integer(App<kind> handle) {
 template <Kind kind>
 inline App<kind> from_integer(int integer) {
   if constexpr (kind == mpi::kFile) {
-    return integer == 0 ? nullptr : mpi::slot_at(kind, u32(integer));
+    return integer == 0 ? nullptr : mpi::slot_at<kind>(u32(integer));
   } else {
     return integer;
   }

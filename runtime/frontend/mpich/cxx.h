@@ -20,7 +20,7 @@ inline void cxx_call_errhandler(void* call, void* fn, Kind kind, void* handle, i
 
 // MPI::Op::Init and Create_errhandler say this of what they have just made.
 extern "C" FERMATA_EXPORT void MPII_Op_set_cxx(int op, void* call) {
-  Slot* const slot = handle_in<mpi::kOp>(op);
+  mpi::OpSlot* const slot = handle_in<mpi::kOp>(op);
   if (slot->flags & mpi::kSlotPredefined) return;  // MPI_Op_create failed
   g_cxx_call_op = call;
   mpi::Op* const made = mpi::op_of(slot);
@@ -28,7 +28,7 @@ extern "C" FERMATA_EXPORT void MPII_Op_set_cxx(int op, void* call) {
 }
 
 extern "C" FERMATA_EXPORT void MPII_Errhandler_set_cxx(int errhandler, void* call) {
-  Slot* const slot = handle_in<mpi::kErrhandler>(errhandler);
+  mpi::ErrhandlerSlot* const slot = handle_in<mpi::kErrhandler>(errhandler);
   if (!mpi::is_user_errhandler(slot)) return;
   g_cxx_call_errhandler = call;
   auto* const made = static_cast<mpi::Errhandler*>(slot->object);

@@ -38,9 +38,9 @@ inline void* proxied(void* fn, Proxy proxy) {
 
 inline int integer_of(Kind kind, Slot* object) {
   switch (kind) {
-    case mpi::kComm: return handle_out<mpi::kComm>(object);
-    case mpi::kDatatype: return handle_out<mpi::kDatatype>(object);
-    default: return handle_out<mpi::kWin>(object);
+    case mpi::kComm: return handle_out<mpi::kComm>(mpi::slot_as<mpi::kComm>(object));
+    case mpi::kDatatype: return handle_out<mpi::kDatatype>(mpi::slot_as<mpi::kDatatype>(object));
+    default: return handle_out<mpi::kWin>(mpi::slot_as<mpi::kWin>(object));
   }
 }
 
@@ -76,7 +76,7 @@ inline int keyval_of_fortran(int keyval) {
 // An integer that is asked for fills the whole word, whatever its kind.
 template <Kind kind>
 inline int get_attr(int handle, int keyval, void* value, int* flag, int wanted, const char* name) {
-  Slot* const object = handle_in<kind>(handle);
+  SlotOf<kind>* const object = handle_in<kind>(handle);
   const int number = keyval_of_fortran(keyval);
   int error = 0;
   if (wanted != kAttributePointer) {
@@ -93,7 +93,7 @@ inline int get_attr(int handle, int keyval, void* value, int* flag, int wanted, 
 
 template <Kind kind>
 inline int set_attr(int handle, int keyval, void* value, int integer, const char* name) {
-  Slot* const object = handle_in<kind>(handle);
+  SlotOf<kind>* const object = handle_in<kind>(handle);
   const int error =
       mpi::attribute_set_integer(kind, object, keyval_in(keyval), {value, integer});
   return error == 0 ? 0 : core::raise(object, error, name);

@@ -13,7 +13,8 @@
 
 namespace fermata::front {
 
-#include "frontend/mpich/wrappers.gen.h"
+#include "frontend/wrappers.gen.h"
+#include "frontend/mpich/extensions.gen.h"
 
 // What MPI_COMM_DUP_FN, MPI_TYPE_DUP_FN and MPI_WIN_DUP_FN are in MPICH's header.
 extern "C" FERMATA_EXPORT int MPIR_Dup_fn(int, int, void*, void* in, void* out, int* flag) {

@@ -6,14 +6,15 @@
 // copies of (copy relocation); the constructor fills whichever copy the program sees through the
 // global offset table. Statuses are 24 bytes and carry the byte count in a 64-bit word.
 // Invariant: every Slot* an application sees of a predefined object is its exported object.
+//            Not checked: tests compare them (mpi/null_results.c).
 #pragma once
 
 #include "frontend/ompi/tables.gen.h"
 
 namespace fermata::front {
 
-template <Kind>
-using App = Slot*;
+template <Kind kind>
+using App = SlotOf<kind>*;
 
 struct AppStatus {
   int source;
@@ -24,10 +25,10 @@ struct AppStatus {
 };
 static_assert(sizeof(AppStatus) == 24);
 
-inline const char* name() { return "Open MPI"; }
+FERMATA_CALLBACK const char* name() { return "Open MPI"; }
 
-inline bool objects_follow_world() { return false; }
-inline bool refuses_nested_epochs() { return false; }
+FERMATA_CALLBACK bool objects_follow_world() { return false; }
+FERMATA_CALLBACK bool refuses_nested_epochs() { return false; }
 
 // MPI_T_PVAR_ALL_HANDLES.
 inline void* const kAllToolHandles = reinterpret_cast<void*>(-1);
@@ -54,20 +55,20 @@ inline void status_out(const CanonStatus& canon, AppStatus* status) {
 inline Slot* g_exported[mpi::kFirstDynamic / 4];
 
 template <Kind kind>
-inline Slot* handle_in(Slot* handle) {
+inline SlotOf<kind>* handle_in(SlotOf<kind>* handle) {
   return handle;
 }
 
 template <Kind kind>
-inline Slot* handle_out(Slot* slot) {
+inline SlotOf<kind>* handle_out(SlotOf<kind>* slot) {
   u64 offset = reinterpret_cast<u64>(slot) - reinterpret_cast<u64>(mpi::slots(kind));
   if (FERMATA_UNLIKELY(offset < mpi::kFirstDynamic * sizeof(Slot))) {
-    return g_exported[offset / sizeof(Slot)];
+    return mpi::slot_as<kind>(g_exported[offset / sizeof(Slot)]);
   }
   return slot;
 }
 
-inline Slot* predefined(Kind kind, u32 canonical) {
+FERMATA_CALLBACK Slot* predefined(Kind kind, u32 canonical) {
   if (kind == mpi::kRequest) return reinterpret_cast<Slot*>(ompi_request_null);
   return g_exported[canonical];
 }
@@ -100,7 +101,7 @@ inline void for_each_alias(PredefinedVisitor visit, void* context) {
 // Fortran integers: predefined handles have fixed small numbers, dynamic ones their index. A null
 // pointer is none, as Open MPI says: a program has one where its MPI has no object of that name.
 template <Kind kind>
-inline int to_integer(Slot* handle) {
+inline int to_integer(SlotOf<kind>* handle) {
   if (handle == nullptr) return -1;
   if (handle->index >= mpi::kFirstDynamic) return int(handle->index);
   for (const Integer& entry : kIntegers) {
@@ -110,10 +111,10 @@ inline int to_integer(Slot* handle) {
 }
 
 template <Kind kind>
-inline Slot* from_integer(int integer) {
-  if (integer >= int(mpi::kFirstDynamic)) return mpi::slot_at(kind, u32(integer));
+inline SlotOf<kind>* from_integer(int integer) {
+  if (integer >= int(mpi::kFirstDynamic)) return mpi::slot_at<kind>(u32(integer));
   for (const Integer& entry : kIntegers) {
-    if (entry.kind == kind && entry.integer == integer) return predefined(kind, entry.canonical);
+    if (entry.kind == kind && entry.integer == integer) return predefined<kind>(entry.canonical);
   }
   return nullptr;
 }

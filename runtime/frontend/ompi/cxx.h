@@ -12,12 +12,12 @@ inline void cxx_call_op(void* call, void* fn, void* in, void* inout, int* len,
   reinterpret_cast<Call>(call)(in, inout, len, &datatype, fn);
 }
 
-// Theirs are C functions (runtime/frontend/ompi_cxx).
+// Theirs are C functions (runtime/frontend/bindings/cxx).
 inline void cxx_call_errhandler(void*, void*, Kind, void*, int*) {}
 
 // MPI::Op::Init, inlined in C++ programs, calls this right after MPI_Op_create, whose user function
 // was the intercept of the bindings' library.
-extern "C" FERMATA_EXPORT void ompi_op_set_cxx_callback(Slot* op, void* function) {
+extern "C" FERMATA_EXPORT void ompi_op_set_cxx_callback(mpi::OpSlot* op, void* function) {
   if (op == nullptr || (op->flags & mpi::kSlotPredefined)) return;  // MPI_Op_create failed
   mpi::Op* const made = mpi::op_of(op);
   g_cxx_call_op = made->fn;

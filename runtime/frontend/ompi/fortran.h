@@ -2,8 +2,8 @@
 // Fortran's share of libmpi.so.40: what Open MPI keeps there rather than in its Fortran libraries,
 // and how callbacks of Fortran programs are called.
 //
-// The Fortran functions themselves are in ompi_fortran/; they mark a callback as Fortran's by a bit
-// of its address (calls.h) and go through the C functions like any application.
+// The Fortran functions themselves are in bindings/fortran/; they mark a callback as Fortran's by a
+// bit of its address (calls.h) and go through the C functions like any application.
 #pragma once
 
 #include "frontend/calls.h"
@@ -23,9 +23,12 @@ namespace fermata::front {
 
 inline int integer_of(Kind kind, Slot* object) {
   switch (kind) {
-    case mpi::kComm: return to_integer<mpi::kComm>(handle_out<mpi::kComm>(object));
-    case mpi::kDatatype: return to_integer<mpi::kDatatype>(handle_out<mpi::kDatatype>(object));
-    default: return to_integer<mpi::kWin>(handle_out<mpi::kWin>(object));
+    case mpi::kComm:
+      return to_integer<mpi::kComm>(handle_out<mpi::kComm>(mpi::slot_as<mpi::kComm>(object)));
+    case mpi::kDatatype:
+      return to_integer<mpi::kDatatype>(
+          handle_out<mpi::kDatatype>(mpi::slot_as<mpi::kDatatype>(object)));
+    default: return to_integer<mpi::kWin>(handle_out<mpi::kWin>(mpi::slot_as<mpi::kWin>(object)));
   }
 }
 
@@ -71,7 +74,7 @@ inline int foreign_delete_attr(Kind kind, void* fn, Slot* object, int keyval,
   return remove(fn, handle, keyval, word_of(value.word), word_of(extra));
 }
 
-// What ompi_fortran/ needs beside MPI's own functions.
+// What bindings/fortran/ needs beside MPI's own functions.
 extern "C" FERMATA_EXPORT int fermata_attribute_set(Kind kind, Slot* object, int keyval, i64 value,
                                                     const char* function) {
   const int error = mpi::attribute_set_integer(kind, object, keyval_in(keyval),

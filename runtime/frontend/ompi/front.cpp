@@ -13,7 +13,8 @@
 
 namespace fermata::front {
 
-#include "frontend/ompi/wrappers.gen.h"
+#include "frontend/wrappers.gen.h"
+#include "frontend/ompi/extensions.gen.h"
 
 // Open MPI's predefined attribute callbacks are functions with names of their own.
 #define FERMATA_DUP(name)                                                                  \

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // MPI files, open over several steps. They are never deleted, and no byte is written twice with
-// different contents, so a job that goes on from an earlier snapshot finds what it may find. Atomic
-// mode instead of MPI_File_sync, which Open MPI 4.1 refuses while any file has a request pending.
+// different contents, so a job that continues from an earlier snapshot finds what it may find.
+// Atomic mode instead of MPI_File_sync, which Open MPI 4.1 refuses while any file has a request
+// pending.
 #include "chaos.h"
 
 enum { kBlock = 64, kRounds = 3 };

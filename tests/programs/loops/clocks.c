@@ -127,7 +127,7 @@ static void tick_counter(struct worker *w) {
 
 // --- a function of the vdso that a signal handler has interrupted -------------------------------
 // It writes to a page that cannot be written to; the handler takes its time, on a stack of its own,
-// then allows it, and the function goes on, or begins again.
+// then allows it, and the function continues, or begins again.
 
 static __thread char *closed_page;
 static __thread volatile int faults;

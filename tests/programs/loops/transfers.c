@@ -74,12 +74,12 @@ static uint32_t whose;
 
 static void ping_pong(struct worker *w) {
   const uint32_t own = (uint32_t)w->id;
-  const struct timespec patience = {0, 100000000};
+  const struct timespec timeout = {0, 100000000};
   for (int i = 0; i < 20; i++) {
     for (int tries = 0; __atomic_load_n(&whose, __ATOMIC_ACQUIRE) != own; tries++) {
       // At the end the other one is gone.
       if (tries > 3) return;
-      (void)syscall(SYS_futex, &whose, FUTEX_WAIT_PRIVATE, !own, &patience, NULL, 0);
+      (void)syscall(SYS_futex, &whose, FUTEX_WAIT_PRIVATE, !own, &timeout, NULL, 0);
     }
     __atomic_store_n(&whose, !own, __ATOMIC_RELEASE);
     EXPECT(syscall(SYS_futex, &whose, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) >= 0);

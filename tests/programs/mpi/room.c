@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rank 1 owes rank 2 a barrier and cannot go on before rank 0, which computes or has parked, makes
-// room for a message that is too large to be sent unasked. By step: MPI_Send, MPI_Isend and
+// Rank 1 owes rank 2 a barrier and cannot continue before rank 0, which computes or has parked,
+// makes room for a message that is too large to be sent unasked. By step: MPI_Send, MPI_Isend and
 // MPI_Wait, MPI_Isend and MPI_Test, MPI_Bsend and MPI_Buffer_detach, MPI_Isend and a small message
 // behind it, which rank 0 receives first.
 #include "../check.h"

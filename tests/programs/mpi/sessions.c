@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that begins with a session: its communicators come from process sets. MPI_Init is
-// called in the tenth step, or at the end, while the session goes on; others are opened and
+// called in the tenth step, or at the end, while the session continues; others are opened and
 // finalized in every step. Beyond what the real MPIs do, the first session outlives MPI_Finalize,
 // and another one is opened after it. With headers of MPI-3, MPI_COMM_WORLD alone.
 #include "../check.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank that exposes a window to itself as well: MPI_Win_test says no until its own
 // MPI_Win_complete, which is one of those it waits for. (--beyond; MPICH 4.0 says
-// yes before, and goes on before the others' puts are there.)
+// yes before, and continues before the others' puts are there.)
 #include "../check.h"
 
 int main(int argc, char **argv) {

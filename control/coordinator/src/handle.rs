@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a coordinator begins, and what whoever has started it may ask of it and do with it.
+
+use crate::acceptor::Acceptor;
+use crate::image_server::ImageServer;
+use crate::input::Inbox;
+use crate::local_listener::{LocalListener, SocketPlace};
+use crate::losses::LostHost;
+use crate::options::Options;
+use crate::server::Server;
+use crate::shared::{Ends, Shared};
+use crate::storage_worker::StorageWorker;
+use fermata_job::Config;
+use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, within};
+use fermata_sysio::Log;
+use fermata_transport::{Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+const STOP_POLL: Duration = Duration::from_millis(5);
+/// How long a coordinator, and the job's directory after it, may take to end at once.
+const HURRY_MAX: Duration = Duration::from_secs(5);
+/// How long the job's directory may take when nobody is in a hurry.
+const LEAVE_MAX: Duration = Duration::from_secs(60);
+
+/// What a coordinator knew of its job when it ended.
+pub struct JobEnd {
+    /// A checkpoint with `stop` ended the job.
+    pub stopped: bool,
+    /// Newest committed epoch, 0 if none.
+    pub committed_epoch: u32,
+    /// A host that is lost with ranks.
+    pub lost_host: Option<LostHost>,
+    /// How its ranks have ended.
+    pub ends: Ends,
+    /// How long the job's directory may be waited for: it may hang.
+    pub timeout: Duration,
+}
+
+/// A running coordinator.
+pub struct Handle {
+    socket: String,
+    place: SocketPlace,
+    addresses: Vec<String>,
+    secret: Option<Secret>,
+    job: JobDir,
+    over: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Handle {
+    /// Where agents and commands of this host connect, at first (`local_listener.rs`).
+    #[must_use]
+    pub fn socket(&self) -> &str {
+        &self.socket
+    }
+
+    /// Where daemons and commands of other hosts connect; empty without `Options::network`.
+    #[must_use]
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+
+    /// What they have to know; it also lies in the job's directory while the coordinator runs.
+    #[must_use]
+    pub fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
+    /// Whether a checkpoint with `stop` ended the job.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
+    }
+
+    /// A host that is lost with ranks, and has not come back.
+    #[must_use]
+    pub fn lost_host(&self) -> Option<LostHost> {
+        self.shared.losses.worst()
+    }
+
+    /// Ends the coordinator and waits for its thread, which may be storing a snapshot, as long as
+    /// `bears` says. Returns how it was in the end.
+    pub fn stop(mut self, mut bears: impl FnMut() -> bool) -> JobEnd {
+        self.shared.stop.store(true, Ordering::Release);
+        while self.is_running() && bears() {
+            thread::sleep(STOP_POLL);
+        }
+        let timeout = if self.is_running() { HURRY_MAX } else { LEAVE_MAX };
+        self.shared.stop_at_once.store(true, Ordering::Release);
+        let since = Instant::now();
+        while self.is_running() && since.elapsed() < HURRY_MAX {
+            thread::sleep(STOP_POLL);
+        }
+        if self.is_running() {
+            self.thread = None; // it hangs in a call on the disk
+        }
+        self.join(timeout);
+        JobEnd {
+            stopped: self.was_stopped(),
+            committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
+            lost_host: self.lost_host(),
+            ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
+            timeout,
+        }
+    }
+
+    /// Waits until the coordinator ends by itself (`Options::linger`).
+    pub fn wait(mut self) {
+        self.join(LEAVE_MAX);
+    }
+
+    fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    fn join(&mut self, timeout: Duration) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        self.over.store(true, Ordering::Release);
+        self.place.leave();
+        if self.secret.is_some() {
+            let job = self.job.clone();
+            let path = job.path().join(Secret::FILE);
+            within(timeout, move || std::fs::remove_file(job.via(&path)));
+        }
+    }
+}
+
+/// Starts the coordinator of a job on a fresh socket.
+///
+/// # Errors
+/// The socket or the job's directory cannot be made.
+pub fn start(options: Options) -> io::Result<Handle> {
+    options.job.create().map_err(io::Error::other)?;
+    let sockets = runtime_dir()?;
+    remove_dead_sockets(&sockets);
+    let (inputs, receiver) = channel();
+    let path = own_socket(&sockets, unix_now_ns() & 0xff_ffff);
+    let local_listener =
+        LocalListener::open(&path, options.job.clone(), options.key, inputs.clone())?;
+    let (socket, place) = (path.to_string_lossy().into_owned(), local_listener.place());
+    let committed_epoch = list_snapshots(&options.job).last().map_or(0, |s| s.epoch);
+    // The images know of the checkpoint they were cut in: no other may have its number.
+    let restored = options
+        .restored
+        .as_deref()
+        .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
+    let restored_epoch = restored.as_ref().map_or(0, |manifest| manifest.epoch);
+    let log = Log::new(options.job.log().map_err(io::Error::other)?);
+    let config = Config {
+        job: options.name.clone(),
+        restart: options.restart.clone(),
+        snapshots: options.job.snapshots().to_string_lossy().into_owned(),
+        last_epoch: restored_epoch,
+        committed_epoch,
+        every_ms: options.every_ms,
+        timeout_ms: 60_000,
+        save_timeout_ms: 1_800_000,
+        quiesce_ms: 10_000,
+        checkpointer: options.checkpointer,
+    };
+    let shared = Arc::new(Shared::default());
+    let over = Arc::new(AtomicBool::new(false));
+    let acceptor = Acceptor {
+        inbox: Inbox::new(inputs.clone()),
+        image_server: Arc::new(ImageServer::new(&options, restored.as_ref())),
+        over: Arc::clone(&over),
+    };
+    let job = options.job.clone();
+    let (mut addresses, mut secret) = (Vec::new(), None);
+    if options.network {
+        let fresh = Secret::generate()?;
+        let tcp = SecureListener::bind(fresh.clone())?;
+        addresses = tcp.addresses()?;
+        fresh.write(&job.via(&job.path().join(Secret::FILE)))?;
+        secret = Some(fresh);
+        let acceptor = acceptor.clone();
+        thread::Builder::new().spawn(move || acceptor.accept(Box::new(tcp)))?;
+    }
+    thread::Builder::new().spawn(move || acceptor.accept(Box::new(local_listener)))?;
+    let storage_worker = StorageWorker::start(options.clone(), inputs)?;
+    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared));
+    let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
+    Ok(Handle { socket, place, addresses, secret, job, over, shared, thread })
+}
+
+fn unix_now_ns() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos())
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the coordinator's thread and whoever holds its handle say to each other.
+
+use crate::losses::Losses;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// The coordinator is to end.
+    pub stop: AtomicBool,
+    /// Whatever is under way.
+    pub stop_at_once: AtomicBool,
+    pub stopped_by_checkpoint: AtomicBool,
+    pub losses: Losses,
+    /// Newest committed epoch, 0 if none.
+    pub committed: Mutex<u32>,
+    pub ends: Mutex<Ends>,
+}
+
+/// How the ranks of a job have ended.
+#[derive(Clone, Debug, Default)]
+pub struct Ends {
+    /// A rank has come up.
+    pub have_begun: bool,
+    /// Why not all that were there have come to MPI_Finalize; `None`: they have.
+    pub shortfall: Option<String>,
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The machine: it takes what the world tells to the parts that know of it, and says what is to be
+//! done. Who is there is the registry's affair, how a checkpoint comes about the attempt's, what is
+//! said to people that of the texts; a checkpoint's beginning and end are in `checkpointing.rs`.
+
+use crate::app_request::AppRequests;
+use crate::checkpoint::{Caller, Checkpoint};
+use crate::heartbeat::Heartbeat;
+use crate::interface::{
+    Action, Config, Conn, Event, Figures, Outcome, RankView, Reply, StatusView,
+};
+use crate::reasons::{Failure, Ranks, Refusal, Stranger};
+use crate::registry::{Peer, Registry};
+use crate::texts::{self, Scene, with_hint};
+use fermata_protocol::RankId;
+use fermata_types::{Alive, Checkpoint as CheckpointRequest, Exit, Hello, Message, Welcome};
+use std::collections::BTreeSet;
+
+/// The coordinator.
+#[derive(Debug)]
+pub struct Machine {
+    config: Config,
+    registry: Registry,
+    checkpoint: Option<Checkpoint>,
+    app_requests: AppRequests,
+    heartbeat: Heartbeat,
+    /// Of the newest attempt.
+    epoch: u32,
+    /// Newest committed epoch, 0 if none.
+    committed: u32,
+    /// Old snapshots, or what is left of others, are being removed.
+    removing: bool,
+    /// A checkpoint with `stop` has ended the job.
+    stopped: bool,
+    over: bool,
+    next_periodic_ms: Option<u64>,
+    /// How the last checkpoint ended.
+    last_outcome: String,
+    out: Vec<Action>,
+}
+
+impl Machine {
+    /// A coordinator nobody has connected to yet.
+    #[must_use]
+    pub fn new(config: Config) -> Self {
+        Self {
+            epoch: config.last_epoch.max(config.committed_epoch),
+            committed: config.committed_epoch,
+            config,
+            registry: Registry::default(),
+            checkpoint: None,
+            app_requests: AppRequests::default(),
+            heartbeat: Heartbeat::default(),
+            removing: true,
+            stopped: false,
+            over: false,
+            next_periodic_ms: None,
+            last_outcome: String::new(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Takes one event at the time `now_ms` (monotonic) and tells what to do.
+    pub fn step(&mut self, event: Event, now_ms: u64) -> Vec<Action> {
+        match event {
+            Event::Message(conn, message) => self.on_message(conn, message, now_ms),
+            Event::Closed(conn) => self.on_closed(conn, now_ms),
+            Event::HostLost { host, why, silent, conns } => {
+                self.on_host_lost(host, why, silent, &conns, now_ms);
+            }
+            Event::Over => {
+                self.over = true;
+                self.give_up(&Failure::Over, now_ms);
+            }
+            Event::Prepared(epoch, result) => self.on_prepared(epoch, result, now_ms),
+            Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
+            Event::Pruned(old) => self.on_pruned(&old),
+            Event::Tick => {}
+        }
+        self.on_time(now_ms);
+        std::mem::take(&mut self.out)
+    }
+
+    /// Agents connected now.
+    #[must_use]
+    pub fn agent_count(&self) -> usize {
+        self.registry.agents().len()
+    }
+
+    /// Whether the job was ended by a checkpoint with `stop`.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        self.stopped
+    }
+
+    /// Newest committed epoch.
+    #[must_use]
+    pub fn committed_epoch(&self) -> u32 {
+        self.committed
+    }
+
+    /// Whether ranks have been told to write their images, and not all have.
+    #[must_use]
+    pub fn is_writing_images(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.attempt.is_writing())
+    }
+
+    /// Whether a rank's line is still there that has not said how the rank ends.
+    #[must_use]
+    pub fn has_undecided_ranks(&self) -> bool {
+        self.registry.has_undecided()
+    }
+
+    /// Whether any rank has come up.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.registry.size().is_some()
+    }
+
+    /// Why a job that is over has not ended well; `None`: all ranks that were there have come to
+    /// MPI_Finalize. `known`: those of which that is known from elsewhere.
+    #[must_use]
+    pub fn shortfall(&self, known: &BTreeSet<RankId>) -> Option<String> {
+        self.registry.shortfall(known).map(|shortfall| self.scene().shortfall(&shortfall))
+    }
+
+    /// All agents, for people.
+    #[must_use]
+    pub fn rank_views(&self) -> Vec<RankView> {
+        self.registry.views()
+    }
+
+    /// What texts tell of the job.
+    fn scene(&self) -> Scene<'_> {
+        Scene {
+            config: &self.config,
+            hosts: self.registry.hosts(),
+            committed: self.committed,
+            has_ended_well: self.registry.shortfall(&Ranks::new()).is_none(),
+        }
+    }
+
+    fn send(&mut self, conn: Conn, message: impl Into<Message>) {
+        self.out.push(Action::Send(conn, message.into()));
+    }
+
+    fn send_rank(&mut self, rank: RankId, message: Message) {
+        if let Some(conn) = self.registry.conn_of(rank) {
+            self.out.push(Action::Send(conn, message));
+        }
+    }
+
+    fn send_ranks(&mut self, message: impl Into<Message>) {
+        let message = message.into();
+        for conn in self.registry.ranks().values() {
+            self.out.push(Action::Send(*conn, message.clone()));
+        }
+    }
+
+    fn log(&mut self, text: impl Into<String>) {
+        self.out.push(Action::Log(text.into()));
+    }
+
+    fn answer(&mut self, client: Conn, reply: Reply) {
+        self.out.push(Action::Answer(client, reply));
+    }
+
+    fn turn_away(&mut self, conn: Conn, stranger: &Stranger) {
+        self.log(texts::turned_away(stranger));
+        self.out.push(Action::Close(conn));
+    }
+}
+
+/// What peers say, and how they leave.
+impl Machine {
+    fn on_message(&mut self, conn: Conn, message: Message, now_ms: u64) {
+        match (self.registry.peer(conn), message) {
+            (Peer::Unknown, Message::Hello(hello)) => self.on_hello(conn, hello),
+            (Peer::Unknown, Message::ClientHello(hello)) => {
+                if hello.job != self.config.job {
+                    return self.turn_away(conn, &Stranger::Command(hello.job));
+                }
+                self.registry.add_client(conn);
+            }
+            (Peer::Client, Message::Checkpoint(request)) => {
+                self.on_checkpoint(conn, &request, now_ms);
+            }
+            (Peer::Client, Message::Status(_)) => self.on_status(conn),
+            (Peer::Agent, message) => self.on_agent(conn, message, now_ms),
+            (_, other) => self.turn_away(conn, &Stranger::Says(other.name())),
+        }
+    }
+
+    fn on_agent(&mut self, conn: Conn, message: Message, now_ms: u64) {
+        match message {
+            Message::Ready(ready) => self.on_ready(conn, ready.rank, ready.size),
+            Message::Rebuilt(ready) => self.on_ready(conn, ready.rank, ready.size),
+            Message::Finalizing(_) => {
+                if let Some(rank) = self.registry.on_finalizing(conn) {
+                    self.rank_finalizes(rank, now_ms);
+                }
+            }
+            Message::Bye(_) => {}
+            other => self.on_report(conn, other, now_ms),
+        }
+    }
+
+    fn on_hello(&mut self, conn: Conn, hello: Hello) {
+        if hello.job != self.config.job {
+            return self.turn_away(conn, &Stranger::Agent(hello.job));
+        }
+        self.registry.add_agent(conn, hello);
+        let epoch = self.committed;
+        self.send(conn, Welcome { epoch });
+    }
+
+    fn on_ready(&mut self, conn: Conn, rank: RankId, size: u32) {
+        match self.registry.on_ready(conn, rank, size) {
+            Ok(true) => self.log(texts::all_ready(size)),
+            Ok(false) => {}
+            Err(stranger) => self.turn_away(conn, &stranger),
+        }
+    }
+
+    fn on_closed(&mut self, conn: Conn, now_ms: u64) {
+        if self.registry.remove_client(conn) {
+            // The checkpoint continues without its audience: what is half done helps nobody.
+            if let Some(checkpoint) = &mut self.checkpoint {
+                checkpoint.forget(conn);
+            }
+        }
+        let Some(rank) = self.registry.remove_agent(conn) else { return };
+        self.app_requests.forget(rank);
+        let has_ended = self.registry.has_ended(rank);
+        let failure = if has_ended { Failure::Ended(rank) } else { Failure::Left(rank) };
+        self.fail(&failure, now_ms);
+    }
+
+    fn on_host_lost(
+        &mut self,
+        host: String,
+        why: String,
+        is_silent: bool,
+        conns: &[Conn],
+        now_ms: u64,
+    ) {
+        let loss = self.registry.lose_host(host, why, conns);
+        self.log(texts::host_lost(&loss));
+        self.fail(&Failure::HostLost { loss, is_silent }, now_ms);
+        for conn in conns {
+            self.on_closed(*conn, now_ms);
+        }
+    }
+
+    fn rank_finalizes(&mut self, rank: RankId, now: u64) {
+        if self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.attempt.needs_ranks()) {
+            self.fail(&Failure::Finalizing(rank), now);
+        }
+    }
+}
+
+/// What commands and time ask for.
+impl Machine {
+    /// Why no checkpoint can be taken now, if so.
+    fn refusal(&self) -> Option<Refusal> {
+        if self.stopped {
+            return Some(Refusal::Stopped);
+        }
+        if let Some(Checkpoint { attempt, .. }) = &self.checkpoint {
+            return Some(Refusal::Busy { epoch: attempt.epoch(), phase: attempt.phase_name() });
+        }
+        self.registry.refusal()
+    }
+
+    fn on_checkpoint(&mut self, client: Conn, request: &CheckpointRequest, now_ms: u64) {
+        if let Some(refusal) = self.refusal() {
+            let text = self.scene().refusal(&refusal);
+            let reply = Reply {
+                outcome: Outcome::Refused,
+                message: with_hint(&texts::no_checkpoint(&text.what), &text.hint),
+                snapshot: String::new(),
+                figures: Figures::Refused { busy: self.checkpoint.is_some() },
+            };
+            return self.answer(client, reply);
+        }
+        let timeout_ms =
+            if request.timeout_ms == 0 { self.config.timeout_ms } else { request.timeout_ms };
+        self.begin(Caller::Client(client), request.stop != 0, timeout_ms, now_ms);
+    }
+
+    fn on_status(&mut self, client: Conn) {
+        let attempt = self.checkpoint.as_ref().map(|checkpoint| &checkpoint.attempt);
+        let ready = self.registry.ranks().len();
+        let message = texts::status(
+            attempt.map(|attempt| (attempt.epoch(), attempt.phase_name())),
+            self.registry.size(),
+            ready,
+            self.agent_count(),
+        );
+        let view = StatusView {
+            job: self.config.job.clone(),
+            size: self.registry.size(),
+            ready,
+            committed_epoch: self.committed,
+            stopped: self.stopped,
+            phase: attempt.map_or("none", |attempt| attempt.phase_name()),
+            refusal: self.refusal().map(|refusal| self.scene().refusal(&refusal).what),
+            last: self.last_outcome.clone(),
+            ranks: self.rank_views(),
+        };
+        let figures = Figures::Status(view);
+        let reply = Reply { outcome: Outcome::Ok, message, snapshot: String::new(), figures };
+        self.answer(client, reply);
+    }
+
+    fn on_time(&mut self, now_ms: u64) {
+        self.checkpoint_on_time(now_ms);
+        self.app_requests_on_time(now_ms);
+        self.alive_on_time(now_ms);
+        if self.config.every_ms == 0 {
+            return;
+        }
+        // The first interval begins when the job can be checkpointed, the next when one has ended.
+        if self.refusal().is_some() {
+            if self.checkpoint.is_some() {
+                self.next_periodic_ms = None;
+            }
+            return;
+        }
+        let due = *self.next_periodic_ms.get_or_insert(now_ms + self.config.every_ms);
+        if now_ms >= due {
+            self.next_periodic_ms = None;
+            self.begin(Caller::Nobody, false, self.config.timeout_ms, now_ms);
+        }
+    }
+
+    fn alive_on_time(&mut self, now: u64) {
+        let is_ending = self.stopped && self.agent_count() > 0;
+        let is_busy = self.checkpoint.is_some()
+            || self.app_requests.is_anyone_waiting()
+            || self.registry.is_anyone_starting()
+            || is_ending;
+        if !self.heartbeat.step(is_busy, now) {
+            return;
+        }
+        if is_ending {
+            self.stop_all();
+        } else {
+            self.send_alive();
+            self.send_progress();
+        }
+    }
+
+    fn send_alive(&mut self) {
+        let alive = self.checkpoint.as_ref().map_or_else(Alive::default, |c| c.attempt.alive());
+        for conn in self.registry.agents() {
+            let known = u32::from(self.registry.rank_of(conn).is_some());
+            self.out.push(Action::Send(conn, Alive { known, ..alive }.into()));
+        }
+    }
+
+    /// The job is to end.
+    fn stop_all(&mut self) {
+        self.stopped = true;
+        for conn in self.registry.agents() {
+            self.out.push(Action::Send(conn, Exit { code: 0 }.into()));
+        }
+    }
+}
+
+#[path = "checkpointing.rs"]
+mod checkpointing;
+#[cfg(test)]
+#[path = "checkpoint_tests.rs"]
+mod tests;

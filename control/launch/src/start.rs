@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a job is to run: what its user says, or what it last ran with.
+
+use crate::hosts::{self, Hosts};
+use anyhow::Result;
+use fermata_types::Checkpointer;
+use std::path::PathBuf;
+
+/// Snapshots kept when nobody says.
+pub const KEEP_DEFAULT: u32 = 2;
+
+/// What `run` and `restart` have in common.
+#[derive(Clone, Debug, Default)]
+pub struct Start {
+    /// Name of the registered MPI to run on.
+    pub mpi: Option<String>,
+    /// Interval of periodic checkpoints in ms, 0 = none; `None`: as the job was started with.
+    pub every_ms: Option<u64>,
+    /// Snapshots to keep; `None`: as the job was started with, else 2.
+    pub keep: Option<u32>,
+    /// What saves the ranks; at a restart the snapshot knows.
+    pub checkpointer: Checkpointer,
+    /// Hosts as given, `NAME` or `NAME:RANKS`; none = this one.
+    pub hosts: Vec<String>,
+    /// A file of them.
+    pub hostfile: Option<PathBuf>,
+    /// What mpirun starts commands on other hosts with.
+    pub remote_shell: Option<String>,
+    /// Each host's own directory for images.
+    pub local_dir: Option<PathBuf>,
+    /// Arguments for mpirun itself.
+    pub mpirun_args: Vec<String>,
+    /// What makes collective calls whole; a restart continues with what the image has.
+    pub collectives: String,
+    /// Files whose contents are saved; a restart continues with what the image has.
+    pub save_files: SaveFiles,
+    /// Images are encrypted; a restart continues as the image is.
+    pub encrypt: bool,
+}
+
+/// Which files are saved with their contents.
+#[derive(Clone, Debug)]
+pub struct SaveFiles {
+    /// As `kept::parse_which` makes it; `None`: as the environment says.
+    pub which: Option<String>,
+    /// The most bytes of a rank.
+    pub limit: u64,
+}
+
+impl Default for SaveFiles {
+    fn default() -> Self {
+        Self { which: None, limit: 1 << 30 }
+    }
+}
+
+impl Start {
+    /// The hosts that were given, if any, and whether they can do what is asked of them.
+    pub fn hosts(&self, ranks: u32, checkpointer: Checkpointer) -> Result<Option<Hosts>> {
+        let hosts = Hosts::from(&self.hosts, self.hostfile.as_deref(), ranks)?;
+        hosts::check_shares(checkpointer, self.local_dir.as_deref())?;
+        Ok(hosts)
+    }
+
+    /// Whether ranks may be on other hosts, also on those that only mpirun knows of.
+    pub fn spans_hosts(&self) -> bool {
+        !self.hosts.is_empty()
+            || self.hostfile.is_some()
+            || self.local_dir.is_some()
+            || !self.mpirun_args.is_empty()
+            || hosts::batch_system_has_several()
+    }
+}

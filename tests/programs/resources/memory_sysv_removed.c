@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Row: System V shared memory that is removed at once and lives on while it is attached
+#include <sys/ipc.h>
+#include <sys/shm.h>
+
+#include "memory_shared.h"
+
+int main(int argc, char **argv) {
+  start(&argc, &argv);
+  const struct options o = parse_options(argc, argv, 10, 0);
+  int id = -1;
+  if (rank == 0) CHECK((id = shmget(IPC_PRIVATE, sizeof(struct shared), IPC_CREAT | 0600)) >= 0);
+  MPI_Bcast(&id, 1, MPI_INT, 0, MPI_COMM_WORLD);
+  struct shared *s = shmat(id, NULL, 0);
+  CHECK(s != (void *)-1);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) CHECK(shmctl(id, IPC_RMID, NULL) == 0);
+  for (int step = 1; step <= o.steps; step++) shared_step(s, step, o, ranks);
+  CHECK(shmdt(s) == 0);
+  finish();
+}
