@@ -40,12 +40,13 @@ why.
 """
 
 
-def build(mpi):
-    out = mpis.BUILD / "bench" / mpi / "families"
+def build(mpi, name="families"):
+    """The program `name` of this folder, of one file or a folder of them, for this MPI."""
+    out = mpis.BUILD / "bench" / mpi / name
     out.parent.mkdir(parents=True, exist_ok=True)
+    sources = sorted((HERE / name).glob("*.c")) or [HERE / f"{name}.c"]
     subprocess.run([f"mpicc.{mpi}", "-O2", "-std=gnu11", "-Wno-stringop-overflow", "-o", str(out),
-                    *map(str, sorted((HERE / "families").glob("*.c"))), "-lpthread"],
-                   check=True, timeout=60)
+                    *map(str, sources), "-lpthread"], check=True, timeout=60)
     return out
 
 
@@ -70,6 +71,19 @@ def run_under(binary):
     return run
 
 
+def sides_of(before, native, under):
+    """{side: what measures it}, in the order of the tables; under(BINARY) of another build's
+    fermata, if there is one, and of this one's."""
+    binaries = {"before": before, "fermata": fermata.FERMATA}
+    return {"native": native,
+            **{side: under(binary) for side, binary in binaries.items() if binary}}
+
+
+def in_turning_order(sides, number):
+    """So that none always comes first."""
+    return list(sides) if number % 2 == 0 else list(reversed(sides))
+
+
 def measure(mpi, sides, arguments, work, progress):
     """Returns {(family, name): [{side: (wall ns, processor ns)}]}, one entry per round."""
     program = build(mpi) if arguments.rounds else None
@@ -79,8 +93,7 @@ def measure(mpi, sides, arguments, work, progress):
     for number in range(arguments.rounds):
         figures = {}
         for part in ([], ["--threads"]):
-            order = list(sides) if number % 2 == 0 else list(reversed(sides))
-            for side in order:
+            for side in in_turning_order(sides, number):
                 text = sides[side](mpi, [program, *part, *only, file], work)
                 progress.step(f"{mpi} {side}{' threads' * len(part)}, round {number + 1}")
                 for key, times in parse(text).items():
@@ -91,9 +104,12 @@ def measure(mpi, sides, arguments, work, progress):
     return rows
 
 
-def ratios(samples, side, which):
-    values = [sample[side][which] / sample["native"][which] for sample in samples]
+def quartiles(values):
     return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+
+
+def ratios(samples, side, which):
+    return quartiles([sample[side][which] / sample["native"][which] for sample in samples])
 
 
 def wall(samples, side):
@@ -170,10 +186,7 @@ def add_options(parser):
 
 
 def main(arguments, work):
-    sides = {"native": run_native}
-    if arguments.before:
-        sides["before"] = run_under(arguments.before)
-    sides["fermata"] = run_under(fermata.FERMATA)
+    sides = sides_of(arguments.before, run_native, run_under)
     found, page = {}, []
     names = arguments.mpi or mpis.MPIS
     progress = Progress(len(names) * len(sides) * 2 * arguments.rounds)

@@ -7,13 +7,11 @@ another build's fermata with --before. What the machine does meanwhile changes n
 difference of one instruction is one of the code, or of addresses that the MPI below hashes.
 """
 import pathlib
-import subprocess
 import sys
 
-from support import fermata, mpis, process
+import families
+from support import mpis, process
 from support.cases import Failed
-
-HERE = pathlib.Path(__file__).resolve().parent
 
 HEAD = """\
 # What calls cost, in instructions
@@ -23,14 +21,6 @@ least of several rounds; "ours" is how many Fermata adds. What the machine does 
 nothing. [performance.md](performance.md) tells what they are for.
 
 `./x bench --instructions --output docs/evidence/instructions.md` writes this page."""
-
-
-def build(mpi):
-    out = mpis.BUILD / "bench" / mpi / "instructions"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([f"mpicc.{mpi}", "-O2", "-std=gnu11", "-Wno-stringop-overflow", "-o", str(out),
-                    str(HERE / "instructions.c")], check=True, timeout=60)
-    return out
 
 
 def count(mpi, command, program, work):
@@ -45,18 +35,12 @@ def count(mpi, command, program, work):
     return {name: int(number) for name, number in lines}
 
 
-def under(binary, mpi):
-    return [binary, "run", "-n", 1, "--mpi", mpi, "--name", f"instructions-{mpi}", "--"]
-
-
 def measure(mpi, before, work):
     """Returns {side: {case: instructions}}."""
-    program = build(mpi)
-    sides = {"native": mpis.mpirun(mpi, 1)}
-    if before:
-        sides["before"] = under(before, mpi)
-    sides["fermata"] = under(fermata.FERMATA, mpi)
-    return {side: count(mpi, command, program, work) for side, command in sides.items()}
+    program = families.build(mpi, "instructions")
+    commands = families.sides_of(before, mpis.mpirun(mpi, 1), lambda binary: [
+        binary, "run", "-n", 1, "--mpi", mpi, "--name", f"instructions-{mpi}", "--"])
+    return {side: count(mpi, command, program, work) for side, command in commands.items()}
 
 
 def rows(figures):

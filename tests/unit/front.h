@@ -85,3 +85,22 @@ inline void map_slots() {
     map_at(slot_at(Kind(kind), 0), kFirstDynamic * sizeof(Slot));
   map_tables();
 }
+
+/// This process is rank 0 of two, and `world` their communicator. The MPI library below has the
+/// calls of `mpi`. Precondition: map_slots(), and the crossing is mapped.
+inline void start_rank_of_two(MpiCalls& mpi, Comm& world, CommSlot& slot) {
+  static LowerCalls calls{};
+  static i32 members[] = {0, 1};
+  calls.mpi = &mpi;
+  crossing().lower = &calls;
+  Core& core = state();
+  core.world.size = 2;
+  core.p2p.sent = arena_array<u64>(2);
+  core.p2p.received = arena_array<u64>(2);
+  world.members = members;
+  world.size = 2;
+  world.remote_size = -1;
+  world.slot = &slot;
+  slot.object = &world;
+  core.comms.live = &world;
+}

@@ -8,7 +8,6 @@
 #include "unit/front.h"
 
 static Comm world, own;
-static i32 members[] = {0, 1};
 static CommSlot world_slot, own_slot;
 static DatatypeSlot byte_slot;
 static int outcome;
@@ -47,26 +46,14 @@ static int send(const void*, int count, RealDatatype, int, int tag, RealComm) {
 
 static void start() {
   static MpiCalls mpi{};
-  static LowerCalls calls{};
   mpi.Improbe = improbe;
   mpi.Imrecv = imrecv;
   mpi.Test = test;
   mpi.Request_free = request_free;
   mpi.Send = send;
-  calls.mpi = &mpi;
-  crossing().lower = &calls;
-  Core& core = state();
-  core.world.size = 2;
-  core.p2p.sent = arena_array<u64>(2);
-  core.p2p.received = arena_array<u64>(2);
-  core.p2p.own_comm = &own_slot;
+  start_rank_of_two(mpi, world, world_slot);
+  state().p2p.own_comm = &own_slot;
   own_slot.object = &own;
-  world.members = members;
-  world.size = 2;
-  world.remote_size = -1;
-  world.slot = &world_slot;
-  world_slot.object = &world;
-  core.comms.live = &world;
 }
 
 /// One message of rank 1, which waits for the receipt 5.

@@ -9,7 +9,6 @@
 #include "unit/front.h"
 
 static Comm world;
-static i32 members[] = {0, 1};
 static CommSlot world_slot;
 static int broken;  // the error class of what does not work
 static bool finishes, is_there;
@@ -42,7 +41,6 @@ static int position(RealFile, i64* at) { return *at = 7, broken; }
 
 static void start() {
   static MpiCalls mpi{};
-  static LowerCalls calls{};
   mpi.Barrier = barrier;
   mpi.Ibarrier = ibarrier;
   mpi.Bcast = bcast;
@@ -57,21 +55,12 @@ static void start() {
   mpi.Test = test;
   mpi.Win_flush_all = flush_all;
   mpi.File_get_position = position;
-  calls.mpi = &mpi;
-  crossing().lower = &calls;
-  Core& core = state();
-  core.world.size = 2;
-  core.p2p.sent = arena_array<u64>(2);
-  core.p2p.received = arena_array<u64>(2);
-  core.p2p.sent[0] = core.p2p.sent[1] = core.p2p.received[0] = core.p2p.received[1] = 0;
-  world.members = world.local_members = members;
-  world.size = 2;
-  world.remote_size = -1;
-  world.slot = &world_slot;
-  world_slot.object = &world;
+  start_rank_of_two(mpi, world, world_slot);
+  P2pState& counts = state().p2p;
+  counts.sent[0] = counts.sent[1] = counts.received[0] = counts.received[1] = 0;
+  world.local_members = world.members;
   world_slot.clock = clock_new(kWorldId);
   world.id = kWorldId;
-  core.comms.live = &world;
 }
 
 /// Why the checkpoint fails; "" if it does not. Begins another one.
