@@ -78,10 +78,7 @@ bool follow_protocol(void* frame) {
           const bool others_resume = core.gate.threads != Threads::kOne && !stops_others;
           if (others_resume && has_own_reduction()) break;  // it ends meanwhile
           if (!shut_sections()) return true;
-          if (!unexpected_fill_matched()) {
-            fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
-            break;
-          }
+          if (!unexpected_fill_matched()) break;  // the checkpoint fails, and says why
           if (core.gate.threads != Threads::kOne) {
             stops_others = true;
             // What is still under way in other threads ends in finite time: it polls, or all
