@@ -28,9 +28,6 @@ ALLOWED = {
     "runtime/launcher/image/save.cpp:write_image": 27,
     "runtime/memory/save.cpp:save_private": 23,
     "runtime/memory/shared.cpp:restore_objects": 25,
-    "tests/foreign/mpi4py_suite.py:run_modules": 26,
-    "tests/programs/chaos/main.c:main": 24,
-    "tests/unit/memory_maps.cpp:plain_lines": 21,
 }
 
 C_SUFFIXES = (".c", ".cpp", ".h")
