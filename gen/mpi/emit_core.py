@@ -211,34 +211,44 @@ def too_large(function):
     return "abi::kErrValueTooLarge"
 
 
+def unless_fitting(function):
+    """What happens to counts that fit no int; nothing if the call takes none."""
+    fits = " && ".join(
+        f"fits_int({'*' if p.pointer else ''}{p.name})" for p in function.params
+        if p.poly and (not p.out or p.inout) and not wide_in_plain(p))
+    if not fits:
+        return []
+    if function.cls in ("plain", "collective") and function.lower:
+        return ([f"  if (!({fits})) {{"] + ["  " + line for line in straight_body(function)]
+                + ["  }"])
+    return [f"  if (!({fits})) return {too_large(function)};"]
+
+
+def small_result(param):
+    """Where the plain form puts a result that the large one has wider."""
+    word = "i64" if wide_in_plain(param) else "int"
+    start = f"{word}(*{param.name})" if param.inout else "0"
+    return f"  {word} small_{param.name} = {start};"
+
+
+def plain_argument(param):
+    """What the plain form takes where the large one takes `param`."""
+    if not param.poly:
+        return param.name
+    if param.out:
+        return f"&small_{param.name}"
+    return param.name if wide_in_plain(param) else f"int({param.name})"
+
+
 def narrow_body(function):
     """Counts that fit an int take the plain form, which every MPI has."""
     if function.stem in WIDE:
         args = ", ".join(p.name for p in function.params)
         return [f"  return {WIDE[function.stem]}({args});"]
-    ins = [p for p in function.params if p.poly and (not p.out or p.inout)]
     outs = [p for p in function.params if p.poly and p.out]
-    args, lines = [], []
-    fits = " && ".join(
-        f"fits_int({'*' if p.pointer else ''}{p.name})" for p in ins if not wide_in_plain(p))
-    straight = function.cls in ("plain", "collective") and function.lower
-    if fits:
-        wide = ([f"  if (!({fits})) {{"] + ["  " + line for line in straight_body(function)]
-                + ["  }"]) if straight else [
-                    f"  if (!({fits})) return {too_large(function)};"]
-        lines += wide
-    for param in outs:
-        word = "i64" if wide_in_plain(param) else "int"
-        start = f"{word}(*{param.name})" if param.inout else "0"
-        lines.append(f"  {word} small_{param.name} = {start};")
-    for param in function.params:
-        if not param.poly:
-            args.append(param.name)
-        elif param.out:
-            args.append(f"&small_{param.name}")
-        else:
-            args.append(param.name if wide_in_plain(param) else f"int({param.name})")
-    return lines + widened(f"{function.stem}({', '.join(args)})", outs)
+    args = ", ".join(map(plain_argument, function.params))
+    return (unless_fitting(function) + list(map(small_result, outs))
+            + widened(f"{function.stem}({args})", outs))
 
 
 def widened(call, outs):

@@ -236,43 +236,66 @@ Status place_end(Restorer& restorer, const image::ImageFile& file, int fd) {
   return restorer.place(fd, file);
 }
 
-}  // namespace
+Status restore_fresh(Restorer& restorer, const image::ImageFile& file) {
+  const Result<u64> made =
+      sys::call(SYS_socket, file.values[kSocketDomain],
+                (file.values[kSocketType] & 0xff) | sys::kCloseOnExec,
+                file.values[kSocketType] >> 32);
+  return made ? place_end(restorer, file, int(made.value)) : failure(made.error);
+}
 
-Status restore_socket(Restorer& restorer, const image::ImageFile& file) {
-  if (!(file.values[kSocketShut] & kPaired)) {
-    const Result<u64> made =
-        sys::call(SYS_socket, file.values[kSocketDomain],
-                  (file.values[kSocketType] & 0xff) | sys::kCloseOnExec,
-                  file.values[kSocketType] >> 32);
-    return made ? place_end(restorer, file, int(made.value)) : failure(made.error);
-  }
-  if (file.same_as >= 0 && file.same_as < file.fd) return success();  // came with its peer
+struct Pair {
+  int own, other;
+  const image::ImageFile* peer;  // what `other` becomes; null if it was closed
+};
+
+/// Sends both ways what was queued. The send buffers are as they were then.
+Status refill_pair(Restorer& restorer, const image::ImageFile& file, const Pair& pair) {
+  // As much as one may have: what was sent in small pieces may not fit in one piece.
+  constexpr i32 kLarge = 1 << 28;
+  const int both[] = {pair.own, pair.other};
+  for (const int end : both)
+    if (!set_option(end, sys::kSoSndBufForce, kLarge))
+      (void)set_option(end, sys::kSoSndBuf, kLarge);
+  Status done = refill(restorer, file, pair.other);
+  if (done && pair.peer) done = refill(restorer, *pair.peer, pair.own);
+  (void)set_option(pair.other, sys::kSoSndBuf,
+                   i32((pair.peer ? pair.peer : &file)->values[kSocketSendBytes] / 2));
+  (void)set_option(pair.own, sys::kSoSndBuf, i32(file.values[kSocketSendBytes] / 2));
+  return done;
+}
+
+/// An end whose peer will send nothing more reads so once its queue is empty.
+void silence_peers(const image::ImageFile& file, const Pair& pair) {
+  if (file.values[kSocketShut] & kPeerSilent)
+    (void)sys::call(SYS_shutdown, u64(pair.other), sys::kShutWr);
+  if (pair.peer && (pair.peer->values[kSocketShut] & kPeerSilent))
+    (void)sys::call(SYS_shutdown, u64(pair.own), sys::kShutWr);
+}
+
+Status restore_pair(Restorer& restorer, const image::ImageFile& file) {
   int ends[2];
   const Status made = make_pair(file, ends);
   if (!made) return made;
   note_pair(ends[0], ends[1]);
   const Result<u64> own = restorer.lift(ends[0]), other = restorer.lift(ends[1]);
   if (!own || !other) return failure(own.error | other.error);
-  const image::ImageFile* peer = file.same_as >= 0 ? restorer.find(file.same_as) : nullptr;
-  // As much as one may have: what was sent in small pieces may not fit in one piece.
-  constexpr i32 kLarge = 1 << 28;
-  const u64 both[] = {own.value, other.value};
-  for (const u64 end : both)
-    if (!set_option(int(end), sys::kSoSndBufForce, kLarge))
-      (void)set_option(int(end), sys::kSoSndBuf, kLarge);
-  Status done = refill(restorer, file, int(other.value));
-  if (done && peer) done = refill(restorer, *peer, int(own.value));
-  (void)set_option(int(other.value), sys::kSoSndBuf,
-                   i32((peer ? peer : &file)->values[kSocketSendBytes] / 2));
-  (void)set_option(int(own.value), sys::kSoSndBuf, i32(file.values[kSocketSendBytes] / 2));
-  if (done && (file.values[kSocketShut] & kPeerSilent))
-    (void)sys::call(SYS_shutdown, other.value, sys::kShutWr);
-  if (done && peer && (peer->values[kSocketShut] & kPeerSilent))
-    (void)sys::call(SYS_shutdown, own.value, sys::kShutWr);
-  if (done) done = place_end(restorer, file, int(own.value));
-  if (!peer) (void)sys::close(int(other.value));
-  else if (done) done = place_end(restorer, *peer, int(other.value));
+  const Pair pair{int(own.value), int(other.value),
+                  file.same_as >= 0 ? restorer.find(file.same_as) : nullptr};
+  Status done = refill_pair(restorer, file, pair);
+  if (done) silence_peers(file, pair);
+  if (done) done = place_end(restorer, file, pair.own);
+  if (!pair.peer) (void)sys::close(pair.other);
+  else if (done) done = place_end(restorer, *pair.peer, pair.other);
   return done;
+}
+
+}  // namespace
+
+Status restore_socket(Restorer& restorer, const image::ImageFile& file) {
+  if (!(file.values[kSocketShut] & kPaired)) return restore_fresh(restorer, file);
+  if (file.same_as >= 0 && file.same_as < file.fd) return success();  // came with its peer
+  return restore_pair(restorer, file);
 }
 
 }  // namespace fermata::files

@@ -54,35 +54,42 @@ bool header_intact(const ImageHeader& header) {
   return crc32c(copy, sizeof copy) == header.header_crc;
 }
 
+bool extent_in_bounds(const ImageHeader& h, const ImageExtent& e) {
+  return e.address % 4096 == 0 && e.bytes % 4096 == 0 && e.bytes != 0 && e.bytes <= kExtentMost &&
+         e.offset <= h.file_bytes && e.bytes <= h.file_bytes - e.offset &&
+         e.address <= ~u64(0) - e.bytes;
+}
+
+/// Whether the extents of a region, file or object are in the table.
+template <typename Owner>
+bool has_listed_extents(const ImageHeader& h, const Owner& owner) {
+  return owner.first_extent <= h.extents.count &&
+         owner.extent_count <= h.extents.count - owner.first_extent;
+}
+
+bool region_in_bounds(const Reader& reader, const ImageRegion& r) {
+  const ImageHeader& h = *reader.header;
+  if (r.start % 4096 || r.end % 4096 || r.end <= r.start || !has_listed_extents(h, r) ||
+      r.object > h.objects.count)
+    return false;
+  for (u64 i = r.first_extent; i < r.first_extent + r.extent_count; i++)
+    if (reader.extents[i].address < r.start ||
+        reader.extents[i].address + reader.extents[i].bytes > r.end)
+      return false;
+  return true;
+}
+
 bool extents_in_bounds(const Reader& reader) {
   const ImageHeader& h = *reader.header;
-  for (u64 i = 0; i < h.extents.count; i++) {
-    const ImageExtent& e = reader.extents[i];
-    if (e.address % 4096 || e.bytes % 4096 || e.bytes == 0 || e.bytes > kExtentMost ||
-        e.offset > h.file_bytes || e.bytes > h.file_bytes - e.offset ||
-        e.address > ~u64(0) - e.bytes)
-      return false;
-  }
-  for (u64 i = 0; i < h.regions.count; i++) {
-    const ImageRegion& r = reader.regions[i];
-    if (r.start % 4096 || r.end % 4096 || r.end <= r.start || r.first_extent > h.extents.count ||
-        r.extent_count > h.extents.count - r.first_extent || r.object > h.objects.count)
-      return false;
-    for (u64 k = r.first_extent; k < r.first_extent + r.extent_count; k++)
-      if (reader.extents[k].address < r.start ||
-          reader.extents[k].address + reader.extents[k].bytes > r.end)
-        return false;
-  }
-  for (u64 i = 0; i < h.files.count; i++) {
-    const ImageFile& f = reader.files[i];
-    if (f.first_extent > h.extents.count || f.extent_count > h.extents.count - f.first_extent)
-      return false;
-  }
-  for (u64 i = 0; i < h.objects.count; i++) {
-    const ImageObject& o = reader.objects[i];
-    if (o.first_extent > h.extents.count || o.extent_count > h.extents.count - o.first_extent)
-      return false;
-  }
+  for (u64 i = 0; i < h.extents.count; i++)
+    if (!extent_in_bounds(h, reader.extents[i])) return false;
+  // An extent must be in bounds itself before a region looks where it ends.
+  for (u64 i = 0; i < h.regions.count; i++)
+    if (!region_in_bounds(reader, reader.regions[i])) return false;
+  for (u64 i = 0; i < h.files.count; i++)
+    if (!has_listed_extents(h, reader.files[i])) return false;
+  for (u64 i = 0; i < h.objects.count; i++)
+    if (!has_listed_extents(h, reader.objects[i])) return false;
   return true;
 }
 

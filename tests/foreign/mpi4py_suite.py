@@ -144,25 +144,40 @@ def module_of(test):
     return test.split(".")[0]
 
 
+def _finished(names, ranks, how):
+    """The outcomes of a run that is not repeated, with a line for each module without tests."""
+    outcomes = worst(ranks, how)
+    begun = {module_of(test) for test in outcomes}
+    return {**outcomes, **{f"{name}.(module)": how or "ok" for name in names if name not in begun}}
+
+
+def _suspects(names, ranks, imports):
+    """The modules that may have ended a run: what a rank was in, or had just done, or, if none came
+    to a test, what is first."""
+    suspects = {module_of(test) for found in ranks for test, outcome in found.items()
+                if outcome is None}
+    suspects |= {module_of(next(reversed(found))) for found in ranks if found}
+    return suspects or imports & set(names) or {names[0]}
+
+
+def _done_by_all(ranks):
+    """The modules that each rank has come to."""
+    return set.intersection(*({module_of(test) for test in found} for found in ranks)
+                            if ranks else [set()])
+
+
 def run_modules(mpi, names, native, work, idle_s=120):
     """By name of a test: its outcome, the worst of both ranks'."""
     how, ranks, imports = run_once(mpi, names, native,
                                    work / (names[0] if len(names) == 1 else str(len(names))),
                                    idle_s)
     if how is None or len(names) == 1:
-        outcomes = worst(ranks, how)
-        begun = {module_of(test) for test in outcomes}
-        return {**outcomes, **{f"{name}.(module)": how or "ok" for name in names
-                               if name not in begun}}
-    # Tried alone: what a rank was in, or had just done, or, if none came to a test, what is first.
-    suspects = {module_of(test) for found in ranks for test, outcome in found.items()
-                if outcome is None}
-    suspects |= {module_of(next(reversed(found))) for found in ranks if found}
-    suspects = suspects or imports & set(names) or {names[0]}
-    done = set.intersection(*({module_of(test) for test in found} for found in ranks)
-                            if ranks else [set()]) - suspects
+        return _finished(names, ranks, how)
+    suspects = _suspects(names, ranks, imports)
+    done = _done_by_all(ranks) - suspects
     outcomes = {test: outcome for test, outcome in worst(ranks, how).items()
                 if module_of(test) in done}
+    # Suspects are tried alone, and the rest together without them.
     left = [name for name in names if name not in done | suspects]
     for again in [*([name] for name in names if name in suspects), *([left] if left else [])]:
         outcomes.update(run_modules(mpi, again, native, work, idle_s))

@@ -35,6 +35,9 @@ static int iprobe(int, int, RealComm, int* flag, CanonStatus* status) {
 static int irecv(void*, int, RealDatatype, int, int, RealComm, RealRequest* request) {
   return *request = RealRequest{88}, kSuccess;
 }
+static int imrecv(void*, int, RealDatatype, RealMessage*, RealRequest* request) {
+  return *request = RealRequest{88}, broken;
+}
 static int test(RealRequest*, int* flag, CanonStatus*) { return *flag = finishes, broken; }
 static int flush_all(RealWin) { return broken; }
 static int position(RealFile, i64* at) { return *at = 7, broken; }
@@ -52,6 +55,7 @@ static void start() {
   mpi.Group_translate_ranks = translate;
   mpi.Iprobe = iprobe;
   mpi.Irecv = irecv;
+  mpi.Imrecv = imrecv;
   mpi.Test = test;
   mpi.Win_flush_all = flush_all;
   mpi.File_get_position = position;
@@ -122,6 +126,37 @@ static void test_a_message_that_cannot_be_received() {
   }
 }
 
+/// Whether a message of so many bytes, which the program has matched, is received for a checkpoint.
+static bool fills_matched(u64 bytes) {
+  CanonStatus status{};
+  status.source = 1;
+  status.set_bytes(bytes);
+  UnexpectedMessage* const kept = unexpected_new_matched(&world, RealMessage{77}, status);
+  MessageSlot* const slot = slot_new<kMessage>(kept);
+  const bool filled = unexpected_fill_matched();
+  EXPECT(state().p2p.unexpected_matched == (filled ? 0 : 1));
+  if (!filled) EXPECT(kept->state == UnexpectedState::kHeld && kept->matched);
+  if (!filled) state().p2p.unexpected_matched--;
+  slot_free(slot);
+  unexpected_free(kept);
+  return filled;
+}
+
+static void test_a_matched_message_that_cannot_be_received() {
+  finishes = true;
+  broken = kSuccess;
+  EXPECT(fills_matched(8) && fails_with(""));
+  EXPECT(!fills_matched(u64(1) << 31));
+  EXPECT(fails_with("a message of 2 GiB or more is matched (MPI_Mprobe) and not received"));
+  // The MPI library has no memory, or not the function: that does not make the message large.
+  const int refusals[] = {kErrNoMem, kErrUnsupportedOperation};
+  for (const int refusal : refusals) {
+    broken = refusal;
+    EXPECT(!fills_matched(8));
+    EXPECT(fails_with("the MPI library cannot receive a message that is matched (MPI_Mprobe)"));
+  }
+}
+
 static void test_messages_that_cannot_be_looked_for() {
   is_there = false;
   broken = kErrIntern;
@@ -166,6 +201,7 @@ int main() {
   test_no_communicator_without_an_agreed_id();
   test_a_communicator_ends_after_its_barrier();
   test_a_message_that_cannot_be_received();
+  test_a_matched_message_that_cannot_be_received();
   test_messages_that_cannot_be_looked_for();
   test_a_window_that_cannot_be_brought_to_rest();
   test_a_file_whose_position_is_unknown();

@@ -56,26 +56,34 @@ struct ErrorTarget {
   const Comm* comm;  // for the message; null if it is no communicator's
 };
 
-/// Errors of nothing in particular, and of null handles, are MPI_COMM_WORLD's.
-ErrorTarget error_target(Slot* object) {
-  if (object && object->kind == kWin && object->object) {
-    ErrhandlerSlot* const own = window_of(slot_as<kWin>(object))->errhandler;
-    if (own || !front::objects_follow_world()) return ErrorTarget{own, object, nullptr};
-  }
-  if (object && object->kind == kSession && object->object)
-    return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
-  if (object && object->kind == kFile) {
-    const File* const file = file_of(slot_as<kFile>(object));
-    ErrhandlerSlot* const own = file ? file->errhandler : state().io.null_errhandler;
-    return ErrorTarget{own ? own : front::predefined<kErrhandler>(kErrorsReturn), object, nullptr};
-  }
-  if (!object || object->kind != kComm || !object->object) object = slot_at<kComm>(kCommWorld);
+/// A null file has a handler, too.
+ErrorTarget target_of_file(Slot* object) {
+  const File* const file = file_of(slot_as<kFile>(object));
+  ErrhandlerSlot* const own = file ? file->errhandler : state().io.null_errhandler;
+  return ErrorTarget{own ? own : front::predefined<kErrhandler>(kErrorsReturn), object, nullptr};
+}
+
+ErrorTarget target_of_comm(Slot* object) {
   const Comm* comm = state().world.initialized ? comm_of(slot_as<kComm>(object)) : nullptr;
   if (comm && !comm->errhandler && front::objects_follow_world()) {
     const Comm* const world = comm_of(slot_at<kComm>(kCommWorld));
     if (world->errhandler) comm = world;  // else the message is about the one that it is
   }
   return ErrorTarget{comm ? comm->errhandler : nullptr, comm ? comm->slot : object, comm};
+}
+
+/// Errors of nothing in particular, and of null handles, are MPI_COMM_WORLD's.
+ErrorTarget error_target(Slot* object) {
+  if (object && object->kind == kFile) return target_of_file(object);
+  if (!object || !object->object) return target_of_comm(slot_at<kComm>(kCommWorld));
+  if (object->kind == kComm) return target_of_comm(object);
+  if (object->kind == kSession)
+    return ErrorTarget{static_cast<const Session*>(object->object)->errhandler, object, nullptr};
+  if (object->kind == kWin) {
+    ErrhandlerSlot* const own = window_of(slot_as<kWin>(object))->errhandler;
+    if (own || !front::objects_follow_world()) return ErrorTarget{own, object, nullptr};
+  }
+  return target_of_comm(slot_at<kComm>(kCommWorld));
 }
 
 }  // namespace

@@ -56,14 +56,20 @@ int unexpected_fill(UnexpectedMessage* kept) {
   return kSuccess;
 }
 
+/// Why unexpected_fill() has failed, for whoever asked for the checkpoint.
+const char* reason_not_kept(const UnexpectedMessage* kept) {
+  const bool too_large = is_too_large(kept->bytes);
+  if (kept->matched)
+    return too_large ? "a message of 2 GiB or more is matched (MPI_Mprobe) and not received"
+                     : "the MPI library cannot receive a message that is matched (MPI_Mprobe)";
+  return too_large ? "a message of 2 GiB or more is in flight" : kCannotReceive;
+}
+
 /// unexpected_fill() for a checkpoint, which fails if it cannot be. Returns whether it could.
 bool unexpected_keep(UnexpectedMessage* kept) {
-  const int error = unexpected_fill(kept);
-  if (error)
-    fail_checkpoint(error == kErrUnsupportedOperation
-                        ? "a message of 2 GiB or more is in flight"
-                        : kCannotReceive);
-  return error == kSuccess;
+  if (unexpected_fill(kept) == kSuccess) return true;
+  fail_checkpoint(reason_not_kept(kept));
+  return false;
 }
 
 }  // namespace
@@ -232,7 +238,7 @@ bool unexpected_fill_matched() {
   if (FERMATA_LIKELY(state().p2p.unexpected_matched == 0)) return true;
   for_each_live<kMessage>([&](MessageSlot* slot) {
     UnexpectedMessage* const kept = static_cast<UnexpectedMessage*>(slot->object);
-    if (kept->state == UnexpectedState::kHeld && unexpected_fill(kept) != kSuccess) all = false;
+    if (kept->state == UnexpectedState::kHeld && !unexpected_keep(kept)) all = false;
   });
   return all;
 }

@@ -168,7 +168,7 @@ void unexpected_match_held(UnexpectedMessage* kept);
 
 /// A rank that is about to park receives, as bytes, what the program has matched: no message may be
 /// the lower half's alone in an image, and its sender may stand in its call until then. False if
-/// one is too large. Never blocks.
+/// one cannot be received: then the checkpoint fails by that reason. Never blocks.
 bool unexpected_fill_matched();
 
 /// Looks whether these have come in. True if one has.

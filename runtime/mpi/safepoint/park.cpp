@@ -45,71 +45,107 @@ bool wait_for_agent(u32 wake, u64 wait_ns) {
   return true;
 }
 
+// Of one follow_protocol().
+struct Attempt {
+  bool told_failed = false;   // the coordinator knows that it fails
+  bool stops_others = false;  // the other threads of this rank have been told to stop
+};
+
+// What a step of the protocol has come to.
+enum class Next : u8 {
+  kWait,       // for the agent's next word
+  kLookAgain,  // at once: what the step went by has changed meanwhile
+  kRunOn,      // the application is needed, or has just come back from the image
+  kOver,       // no checkpoint is under way any more
+};
+
+/// True if this rank cannot gather for the application's sake.
+bool application_is_needed(const Attempt& attempt) {
+  // Once it has said that it is parked its sections are shut; others may look at the door.
+  if (state().safepoint.park.parked_version == 0 && held_back()) return true;
+  // A thread that is stopped somewhere may hold what the function of a reduction needs.
+  return attempt.stops_others ? has_own_reduction() : function_is_unexpected();
+}
+
+/// Says once that the checkpoint fails; too late for a rank that has told that it has drained.
+void tell_failure(Attempt& attempt) {
+  const ParkState& park = state().safepoint.park;
+  if (!park.failed || park.drained_reported || attempt.told_failed) return;
+  (void)report(Report::kFailed, park.why_failed, text_length(park.why_failed));
+  attempt.told_failed = true;
+}
+
+/// Stops where it is if the newest targets allow it, and says so.
+Next gather(Attempt& attempt) {
+  const Core& core = state();
+  ParkState& park = state().safepoint.park;
+  const u64 version = refresh_targets();
+  if (version == 0 || version == park.parked_version) return Next::kWait;
+  if (has_obligation()) return Next::kRunOn;
+  const bool others_resume = core.gate.threads != Threads::kOne && !attempt.stops_others;
+  if (others_resume && has_own_reduction()) return Next::kWait;  // it ends meanwhile
+  if (!shut_sections()) return Next::kRunOn;
+  if (!unexpected_fill_matched()) return Next::kWait;  // tell_failure() says why
+  if (core.gate.threads != Threads::kOne) {
+    attempt.stops_others = true;
+    // What is still under way in other threads ends in finite time: it polls, or all members have
+    // begun it.
+    if (launcher().stop_others() != 0) return Next::kWait;
+  }
+  if (refresh_targets() != version || has_obligation()) return Next::kLookAgain;
+  if (attempt.stops_others && has_own_reduction()) return Next::kLookAgain;
+  park.parked_version = version;
+  forget_edges();
+  report_parked(version);
+  return Next::kWait;
+}
+
+/// The safe state. Its second return, from the image, is where a restarted rank begins.
+Next hold_still(void* frame) {
+  ParkState& park = state().safepoint.park;
+  if (park.held) return Next::kWait;
+  park.held = true;
+  check_drained();
+  state().world.wtime_saved = lower().Wtime() + state().world.wtime_offset;
+  if (launcher().hold(frame) == kHoldRestarted) {
+    note_restart();
+    rebuild();
+    return Next::kRunOn;
+  }
+  return Next::kWait;
+}
+
+/// Does what the phase asks of this rank.
+Next take_part(Phase phase, Attempt& attempt, void* frame) {
+  switch (phase) {
+    case Phase::kRun: return Next::kOver;
+    case Phase::kGather: return gather(attempt);
+    case Phase::kDrain:
+      if (!state().safepoint.park.failed) drain_step();
+      return Next::kWait;
+    case Phase::kSave: return hold_still(frame);
+  }
+  return Next::kWait;
+}
+
 /// Takes part in one checkpoint until it is over (false) or this rank must run on (true). After a
 /// restart it must, even if the next one has begun: leave() is to bring timers and pending signals
 /// back, and its other threads wait for that.
 /// Preconditions: taking_part().
 bool follow_protocol(void* frame) {
-  const Core& core = state();
-  ParkState& park = state().safepoint.park;
-  const u32 epoch = park.epoch;
+  const u32 epoch = state().safepoint.park.epoch;
   u64 wait_ns = kShortestWaitNs;
-  bool told_failed = false, stops_others = false;
+  Attempt attempt;
   while (is_under_way(epoch)) {
     const u32 wake = __atomic_load_n(&crossing().wake, __ATOMIC_ACQUIRE);
     const Phase phase = current_phase();
-    if (phase == Phase::kGather) {
-      // Once it has said that it is parked its sections are shut; others may look at the door.
-      if (park.parked_version == 0 && held_back()) return true;
-      // A thread that is stopped somewhere may hold what the function of a reduction needs.
-      if (stops_others ? has_own_reduction() : function_is_unexpected()) return true;
-    }
+    if (phase == Phase::kGather && application_is_needed(attempt)) return true;
     const bool drains = phase == Phase::kDrain && knows_expected();
     const bool moved = make_progress(drains ? TakeIn::kAll : TakeIn::kAsked);
-    if (park.failed && !park.drained_reported && !told_failed) {
-      (void)report(Report::kFailed, park.why_failed, text_length(park.why_failed));
-      told_failed = true;
-    }
-    switch (phase) {
-      case Phase::kRun: return false;
-      case Phase::kGather:
-        if (const u64 version = refresh_targets(); version && version != park.parked_version) {
-          if (has_obligation()) return true;
-          const bool others_resume = core.gate.threads != Threads::kOne && !stops_others;
-          if (others_resume && has_own_reduction()) break;  // it ends meanwhile
-          if (!shut_sections()) return true;
-          if (!unexpected_fill_matched()) {
-            fail_checkpoint("a message of 2 GiB or more is matched (MPI_Mprobe) and not received");
-            break;
-          }
-          if (core.gate.threads != Threads::kOne) {
-            stops_others = true;
-            // What is still under way in other threads ends in finite time: it polls, or all
-            // members have begun it.
-            if (launcher().stop_others() != 0) break;
-          }
-          if (refresh_targets() != version || has_obligation()) continue;
-          if (stops_others && has_own_reduction()) continue;
-          park.parked_version = version;
-          forget_edges();
-          report_parked(version);
-        }
-        break;
-      case Phase::kDrain:
-        if (!park.failed) drain_step();
-        break;
-      case Phase::kSave:
-        if (park.held) break;
-        park.held = true;
-        check_drained();
-        state().world.wtime_saved = lower().Wtime() + state().world.wtime_offset;
-        if (launcher().hold(frame) == kHoldRestarted) {
-          note_restart();
-          rebuild();
-          return true;
-        }
-        break;
-    }
+    tell_failure(attempt);
+    const Next next = take_part(phase, attempt, frame);
+    if (next == Next::kLookAgain) continue;
+    if (next != Next::kWait) return next == Next::kRunOn;
     if (moved) {
       wait_ns = kShortestWaitNs;
       continue;

@@ -141,45 +141,61 @@ static void wait_while_held(const char *hold_file) {
   }
 }
 
-int main(int argc, char **argv) {
-  const char *only = NULL, *without = "";
-  uint64_t seed = 1;
-  int first = 1, rest = 0, serves = 0;
-  const struct options o = parse_options(argc, argv, 60, 0);
+// The options that choose the script, and what of it is played.
+struct script {
+  const char *only, *without;
+  uint64_t seed;
+  int first, rest, serves;
+};
+
+static struct script parse_script(int argc, char **argv) {
+  struct script script = {NULL, "", 1, 1, 0, 0};
   for (int i = 1; i < argc; i++) {
     const char *const next = i + 1 < argc ? argv[i + 1] : "";
-    if (!strcmp(argv[i], "--seed")) seed = strtoull(next, NULL, 10);
-    if (!strcmp(argv[i], "--from")) first = atoi(next);
-    if (!strcmp(argv[i], "--only")) only = next;
-    if (!strcmp(argv[i], "--without")) without = next;
+    if (!strcmp(argv[i], "--seed")) script.seed = strtoull(next, NULL, 10);
+    if (!strcmp(argv[i], "--from")) script.first = atoi(next);
+    if (!strcmp(argv[i], "--only")) script.only = next;
+    if (!strcmp(argv[i], "--without")) script.without = next;
     if (!strcmp(argv[i], "--wrong")) wrong = next;
-    if (!strcmp(argv[i], "--rest")) rest = atoi(next);
-    if (!strcmp(argv[i], "--serve")) serves = 1;
+    if (!strcmp(argv[i], "--rest")) script.rest = atoi(next);
+    if (!strcmp(argv[i], "--serve")) script.serves = 1;
     if (!strcmp(argv[i], "--dir")) directory = next;
   }
-  if (serves) start_threads(&argc, &argv);
+  return script;
+}
+
+// Plays step `now`. Of one that is left out only the rest happens.
+static void play_step(const struct script *script, int step_ms) {
+  struct step step = {now, derive(script->seed, now), {derive(~script->seed, now)}};
+  const int k = draw_kind(&step.chance);
+  finish_due(now);
+  free_old_layouts();
+  kind = kinds[k].name;
+  if ((!script->only || names(script->only, kind)) && !names(script->without, kind))
+    kinds[k].play(&step);
+  report_step(now, below(&step.chance, step_ms + 1));
+}
+
+int main(int argc, char **argv) {
+  const struct options o = parse_options(argc, argv, 60, 0);
+  const struct script script = parse_script(argc, argv);
+  if (script.serves) start_threads(&argc, &argv);
   else start(&argc, &argv);
   self = rank, world_size = ranks;
   CHECK(ranks <= kMostRanks);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // and all that come from it
   start_attributes();
   start_messages();
-  if (serves) start_serving();
-  struct place place = {first - 1, state_hash};
+  if (script.serves) start_serving();
+  struct place place = {script.first - 1, state_hash};
   const char *const hold = hold_file;
   hold_file = NULL;
-  if (rest) start_saving(&place);
+  if (script.rest) start_saving(&place);
   state_hash = place.hash;
   for (now = place.step + 1; now <= o.steps; now++) {
-    struct step step = {now, derive(seed, now), {derive(~seed, now)}};
-    const int k = draw_kind(&step.chance);
-    finish_due(now);
-    free_old_layouts();
-    kind = kinds[k].name;
-    if ((!only || names(only, kind)) && !names(without, kind)) kinds[k].play(&step);
-    report_step(now, below(&step.chance, o.step_ms + 1));
-    if (!rest && now == o.steps) wait_while_held(hold);
-    if (rest && now % rest == 0) {
+    play_step(&script, o.step_ms);
+    if (!script.rest && now == o.steps) wait_while_held(hold);
+    if (script.rest && now % script.rest == 0) {
       come_to_rest();
       place = (struct place){now, state_hash};
       ask_for_checkpoint();
@@ -187,13 +203,13 @@ int main(int argc, char **argv) {
   }
   come_to_rest();
   place = (struct place){o.steps, state_hash};
-  if (rest) rest_while_held(hold);
+  if (script.rest) rest_while_held(hold);
   end_messages();
   printf("rank %d %016llx\n", rank, (unsigned long long)state_hash);
   fflush(stdout);
   // Sends that were freed must have been received before MPI_Finalize.
   MPI_Barrier(MPI_COMM_WORLD);
-  if (serves) end_serving();
+  if (script.serves) end_serving();
   finish();
   return 0;
 }
