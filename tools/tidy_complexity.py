@@ -25,8 +25,6 @@ ALLOWED = {
     "gen/mpi/emit_core.py:narrow_body": 24,
     "runtime/files/sockets.cpp:restore_socket": 22,
     "runtime/image/reader.cpp:extents_in_bounds": 25,
-    "runtime/memory/save.cpp:save_private": 23,
-    "runtime/memory/shared.cpp:restore_objects": 25,
     "runtime/mpi/objects/errors.cpp:error_target": 23,
     "runtime/mpi/safepoint/park.cpp:follow_protocol": 36,
     "tests/foreign/mpi4py_suite.py:run_modules": 26,
