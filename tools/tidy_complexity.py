@@ -22,12 +22,6 @@ from tidy import ROOT, is_generated, tracked_files
 LIMIT = 20
 # file:function -> what it has.
 ALLOWED = {
-    "runtime/launcher/traps.cpp:perform": 65,
-    "runtime/launcher/threads/syscall_restart.cpp:restart_call": 21,
-    "runtime/launcher/ids/process_ids.cpp:trap_id_call": 39,
-    "runtime/launcher/image/save.cpp:write_image": 27,
-    "runtime/memory/save.cpp:save_private": 23,
-    "runtime/memory/shared.cpp:restore_objects": 25,
 }
 
 C_SUFFIXES = (".c", ".cpp", ".h")

@@ -37,74 +37,124 @@ u64 trap_arch_prctl(u64 operation, u64 address) {
   return pass_on(SYS_arch_prctl, {operation, address});
 }
 
-u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
-  switch (number) {
-    case SYS_mmap: return trap_mmap(half, a[0], a[1], a[2], a[3], a[4], a[5]);
-    case SYS_mremap: return trap_mremap(a[0], a[1], a[2], a[3], a[4]);
-    case SYS_brk: return trap_brk(a[0]);
-    case SYS_semget: return trap_semget(a[0], a[1], a[2]);
-    case SYS_msgget: return trap_msgget(a[0], a[1]);
-    case SYS_mlockall: return trap_mlockall(a[0]);
-    case SYS_munlockall: return trap_munlockall();
-    case SYS_io_setup: return trap_io_setup(a[0], a[1]);
-    case SYS_shmget: return trap_shmget(a[0], a[1], a[2]);
-    case SYS_shmctl: return trap_shmctl(a[0], a[1], a[2]);
-    case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
-    case SYS_madvise: return trap_fork_advice(a[0], a[1], a[2]);
-    case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
-    case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
-    case SYS_clone: return u64(trap_clone(half, context));
-    case SYS_timer_create: return trap_timer_create(a);
-    case SYS_exit: return trap_exit(a[0], context);
-    case SYS_sched_setaffinity: return trap_set_affinity(a);
-    case SYS_socketpair:
-      return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
-    case SYS_inotify_add_watch: return trap_upper_watch(a);
-    case SYS_execve:
-    case SYS_execveat: return trap_upper_exec(number, a, context);
-    case SYS_readlink:
-    case SYS_readlinkat: return trap_upper_readlink(number, a);
-    case SYS_set_tid_address: return trap_set_tid_address(half, a[0]);
-    case SYS_arch_prctl: return trap_arch_prctl(a[0], a[1]);
-    case SYS_rt_sigsuspend:
-    case SYS_rt_sigtimedwait:
-    case SYS_ppoll:
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_pselect6: return trap_masked_call(number, context);
-    case SYS_clock_gettime:
-    case SYS_timerfd_settime:
-    case SYS_timer_settime:
-    case SYS_times: return trap_clock_call(number, a);
-    case SYS_clock_nanosleep:
-    case SYS_futex:
-    case sys::kSysFutexWaitv: return trap_timed_wait(number, context);
-    case SYS_wait4:
-    case SYS_waitid: return trap_waiting_call(number, context);
-    case SYS_open:
-    case SYS_openat:
-      return half == Half::kUpper ? trap_upper_open(number, a) : trap_lower_descriptor(number, a);
-    case SYS_setsockopt:
-    case SYS_prctl:
-    case SYS_seccomp:
-    case SYS_unshare:
-    case SYS_setns:
-    case SYS_chroot:
-    case SYS_pivot_root:
-    case SYS_ioperm:
-    case SYS_iopl:
-    case SYS_keyctl:
-    case SYS_add_key:
-    case SYS_request_key:
-    case sys::kSysLandlockRestrictSelf: return trap_undone_call(number, a);
-    case SYS_set_robust_list:  // the kernel keeps one list per thread, and it is the upper half's
-    case SYS_sigaltstack: return 0;
-    case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
-    case SYS_io_uring_setup:  // nothing tells what is under way in a ring
-    case SYS_rseq: return u64(-sys::kEnosys);
-    default:
-      return half == Half::kUpper ? trap_id_call(number, a) : trap_lower_descriptor(number, a);
+/// A call that has trapped.
+struct Trap {
+  Half half;
+  u64 number;
+  const u64 (&a)[6];
+  UserContext* context;
+};
+using Performer = u64 (*)(const Trap&);
+
+// Of several calls each.
+u64 masked(const Trap& t) { return trap_masked_call(t.number, t.context); }
+u64 timed(const Trap& t) { return trap_timed_wait(t.number, t.context); }
+u64 waiting(const Trap& t) { return trap_waiting_call(t.number, t.context); }
+u64 of_clock(const Trap& t) { return trap_clock_call(t.number, t.a); }
+u64 undone(const Trap& t) { return trap_undone_call(t.number, t.a); }
+u64 executing(const Trap& t) { return trap_upper_exec(t.number, t.a, t.context); }
+u64 reading_link(const Trap& t) { return trap_upper_readlink(t.number, t.a); }
+u64 opening(const Trap& t) {
+  return t.half == Half::kUpper ? trap_upper_open(t.number, t.a)
+                                : trap_lower_descriptor(t.number, t.a);
+}
+u64 pairing(const Trap& t) {
+  return t.half == Half::kUpper ? trap_upper_socketpair(t.a)
+                                : trap_lower_descriptor(t.number, t.a);
+}
+u64 left_out(const Trap&) { return 0; }
+u64 missing(const Trap&) { return u64(-sys::kEnosys); }
+
+struct Performed {
+  u16 number;
+  Performer perform;
+};
+constexpr Performed kPerformed[] = {
+    // Memory and System V IPC.
+    {SYS_mmap,
+     [](const Trap& t) {
+       return trap_mmap(t.half, t.a[0], t.a[1], t.a[2], t.a[3], t.a[4], t.a[5]);
+     }},
+    {SYS_mremap,
+     [](const Trap& t) { return trap_mremap(t.a[0], t.a[1], t.a[2], t.a[3], t.a[4]); }},
+    {SYS_brk, [](const Trap& t) { return trap_brk(t.a[0]); }},
+    {SYS_madvise, [](const Trap& t) { return trap_fork_advice(t.a[0], t.a[1], t.a[2]); }},
+    {SYS_mlockall, [](const Trap& t) { return trap_mlockall(t.a[0]); }},
+    {SYS_munlockall, [](const Trap&) { return trap_munlockall(); }},
+    {SYS_io_setup, [](const Trap& t) { return trap_io_setup(t.a[0], t.a[1]); }},
+    {SYS_shmget, [](const Trap& t) { return trap_shmget(t.a[0], t.a[1], t.a[2]); }},
+    {SYS_shmctl, [](const Trap& t) { return trap_shmctl(t.a[0], t.a[1], t.a[2]); }},
+    {SYS_shmat, [](const Trap& t) { return trap_shmat(t.a[0], t.a[1], t.a[2]); }},
+    {SYS_semget, [](const Trap& t) { return trap_semget(t.a[0], t.a[1], t.a[2]); }},
+    {SYS_msgget, [](const Trap& t) { return trap_msgget(t.a[0], t.a[1]); }},
+
+    // Signals and threads.
+    {SYS_rt_sigprocmask,
+     [](const Trap& t) {
+       return trap_sigprocmask(t.half, t.a[0], t.a[1], t.a[2], t.a[3], t.context);
+     }},
+    {SYS_rt_sigaction,
+     [](const Trap& t) { return trap_sigaction(t.half, t.a[0], t.a[1], t.a[2], t.a[3]); }},
+    {SYS_clone, [](const Trap& t) { return u64(trap_clone(t.half, t.context)); }},
+    {SYS_exit, [](const Trap& t) { return trap_exit(t.a[0], t.context); }},
+    {SYS_set_tid_address, [](const Trap& t) { return trap_set_tid_address(t.half, t.a[0]); }},
+    {SYS_arch_prctl, [](const Trap& t) { return trap_arch_prctl(t.a[0], t.a[1]); }},
+    {SYS_sched_setaffinity, [](const Trap& t) { return trap_set_affinity(t.a); }},
+    {SYS_timer_create, [](const Trap& t) { return trap_timer_create(t.a); }},
+
+    // Files and programs.
+    {SYS_open, opening},            {SYS_openat, opening},
+    {SYS_readlink, reading_link},   {SYS_readlinkat, reading_link},
+    {SYS_execve, executing},        {SYS_execveat, executing},
+    {SYS_socketpair, pairing},
+    {SYS_inotify_add_watch, [](const Trap& t) { return trap_upper_watch(t.a); }},
+
+    // Calls that wait, and clocks.
+    {SYS_rt_sigsuspend, masked},    {SYS_rt_sigtimedwait, masked},
+    {SYS_ppoll, masked},            {SYS_pselect6, masked},
+    {SYS_epoll_pwait, masked},      {SYS_epoll_pwait2, masked},
+    {SYS_clock_nanosleep, timed},   {SYS_futex, timed},
+    {u16(sys::kSysFutexWaitv), timed},
+    {SYS_wait4, waiting},           {SYS_waitid, waiting},
+    {SYS_clock_gettime, of_clock},  {SYS_times, of_clock},
+    {SYS_timerfd_settime, of_clock}, {SYS_timer_settime, of_clock},
+
+    // What a restart would undo.
+    {SYS_setsockopt, undone},       {SYS_prctl, undone},
+    {SYS_seccomp, undone},          {SYS_unshare, undone},
+    {SYS_setns, undone},            {SYS_chroot, undone},
+    {SYS_pivot_root, undone},       {SYS_ioperm, undone},
+    {SYS_iopl, undone},             {SYS_keyctl, undone},
+    {SYS_add_key, undone},          {SYS_request_key, undone},
+    {u16(sys::kSysLandlockRestrictSelf), undone},
+
+    // Never performed.
+    {SYS_set_robust_list, left_out},  // the kernel keeps one per thread, and it is the upper half's
+    {SYS_sigaltstack, left_out},
+    {SYS_clone3, missing},          // glibc falls back to clone, whose flags a filter can read
+    {SYS_io_uring_setup, missing},  // nothing tells what is under way in a ring
+    {SYS_rseq, missing},
+};
+
+/// The same by number. A number that is too large, or there twice, does not compile.
+struct Performers {
+  static constexpr u64 kCount = 512;
+  Performer of[kCount] = {};
+
+  consteval Performers() {
+    for (const Performed& call : kPerformed) {
+      if (of[call.number]) __builtin_unreachable();
+      of[call.number] = call.perform;
+    }
   }
+};
+constexpr Performers kPerformers;
+
+u64 perform(const Trap& trap) {
+  const Performer own = trap.number < Performers::kCount ? kPerformers.of[trap.number] : nullptr;
+  if (own) return own(trap);
+  return trap.half == Half::kUpper ? trap_id_call(trap.number, trap.a)
+                                   : trap_lower_descriptor(trap.number, trap.a);
 }
 
 void trap_handler(int, arch::SignalInfo* info, void* frame) {
@@ -112,7 +162,7 @@ void trap_handler(int, arch::SignalInfo* info, void* frame) {
   UserContext* context = static_cast<UserContext*>(frame);
   const u64 arguments[6] = {context->rdi, context->rsi, context->rdx,
                             context->r10, context->r8,  context->r9};
-  context->rax = perform(Half(info->error), u64(info->number), arguments, context);
+  context->rax = perform({Half(info->error), u64(info->number), arguments, context});
 }
 
 }  // namespace

@@ -164,30 +164,43 @@ bool find_followed(const image::Writer& writer, const Mapping& mapping,
                          info.ino == mapping.inode);
 }
 
+/// Whether a mapping shows a file. /dev/zero and the huge page pool have inodes as well.
+bool is_of_file(const Mapping& mapping) {
+  return mapping.inode != 0 && !(mapping.attributes & kHugeTlb) &&
+         !text_equal(mapping.path, "/dev/zero");
+}
+
+/// Notes what of a private mapping of a file a restart takes from there: nothing, what was not
+/// written to, as it is in the file of this build-id, or likewise as it is in the file then.
+void note_file(image::Writer& writer, const Mapping& mapping, image::ImageRegion& region) {
+  Text<48> hex;
+  const bool by_reference = find_build_id(mapping, hex);
+  if (by_reference) region.flags |= kByReference;
+  region.build_id_string = writer.string(hex.data);
+  const bool follows = !by_reference && !mapping.alias && find_followed(writer, mapping, region);
+  if (follows) region.flags |= kFollows;
+}
+
+Wanted wanted_of(const Mapping& mapping, const image::ImageRegion& region) {
+  if (mapping.alias) return Wanted::kCached;
+  if (region.flags & (kByReference | kFollows)) return Wanted::kWritten;
+  return mapping.inode ? Wanted::kAll : Wanted::kExisting;
+}
+
 Status save_private(Pages& pages, const Mapping& mapping, Message& why) {
-  const bool is_file = mapping.inode != 0 && !(mapping.attributes & kHugeTlb) &&
-                       !text_equal(mapping.path, "/dev/zero");
+  const bool is_file = is_of_file(mapping);
   if (is_file) {
     const Status possible = refuse_device(mapping, why);
     if (!possible) return possible;
   }
   image::ImageRegion* const region = add_region(pages.writer, mapping, why);
   if (!region) return failure(sys::kEnomem);
-  Text<48> hex;
-  const bool by_reference = is_file && find_build_id(mapping, hex);
-  if (by_reference) region->flags |= kByReference;
-  region->build_id_string = pages.writer.string(hex.data);
-  const bool follows = is_file && !by_reference && !mapping.alias &&
-                       find_followed(pages.writer, mapping, *region);
-  if (follows) region->flags |= kFollows;
-  const Wanted wanted = mapping.alias             ? Wanted::kCached
-                        : by_reference || follows ? Wanted::kWritten
-                        : mapping.inode           ? Wanted::kAll
-                                                  : Wanted::kExisting;
+  if (is_file) note_file(pages.writer, mapping, *region);
   if (mapping.attributes & kGuarded) return success();
+  const Wanted wanted = wanted_of(mapping, *region);
   Status saved = save_parts(pages, mapping, wanted);
   const u64 written = pages.writer.extents.count;
-  if (saved && follows) saved = save_parts(pages, mapping, Wanted::kUnwritten);
+  if (saved && region->flags & kFollows) saved = save_parts(pages, mapping, Wanted::kUnwritten);
   for (u64 i = written; i < pages.writer.extents.count; i++)
     pages.writer.extents.entries[i].flags = kNeverWritten;
   region->extent_count = pages.writer.extents.count - region->first_extent;

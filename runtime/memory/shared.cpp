@@ -285,20 +285,12 @@ void note_segments(const image::Reader& reader, const ObjectOffer* offers) {
       note_segment(reader.objects[i].segment, own[i].segment);
 }
 
-}  // namespace
-
-Status restore_objects(const image::Reader& reader, const World& world, RestoreError& error) {
-  error.what = "the ranks cannot agree on shared memory";
-  error.advice = "memory may be short";
-  Status done = exchange_claims(reader, world, error);
-  if (!done || !widest) return done;
-  ObjectOffer* const offers = reserve<ObjectOffer>(total);
-  ObjectOffer* const given = reserve<ObjectOffer>(widest);
-  if (!offers || !given) return failure(sys::kEnomem);
-  for (u64 i = 0; i < widest; i++) given[i] = {sys::getpid(), -1, 0, 0};
+/// Makes the objects of which this rank is the maker, and tells in `given` where they are.
+Status make_own(const image::Reader& reader, const World& world, ObjectOffer* given,
+                RestoreError& error) {
   for (u64 i = 0; i < own_count; i++) {
     const ObjectClaim& mine = claims[own[i].first_claim];
-    done = refuse_apart(reader, mine, i, world, error);
+    Status done = refuse_apart(reader, mine, i, world, error);
     if (!done) return done;
     const i64 maker = maker_of(mine);
     if (maker >= 0 && own[i].fd >= 0) (void)sys::close(own[i].fd);  // another rank has not found it
@@ -310,11 +302,16 @@ Status restore_objects(const image::Reader& reader, const World& world, RestoreE
     offer.fd = own[i].fd >= 0 ? own[i].fd : 0;
     offer.segment = own[i].segment;
   }
-  if (world.gather(given, widest * sizeof(ObjectOffer), offers)) return failure(sys::kEio);
+  return success();
+}
+
+/// Gets the objects that other ranks have made, and those that nobody had to make.
+Status get_others(const image::Reader& reader, const ObjectOffer* offers, RestoreError& error) {
   for (u64 i = 0; i < own_count; i++) {
     const image::ImageObject& object = reader.objects[i];
     const ObjectClaim& mine = claims[own[i].first_claim];
     const i64 maker = maker_of(mine);
+    Status done;
     if (maker < 0) {
       if (own[i].fd < 0) done = open_unchanged(reader, object, own[i].fd, error);
     } else if (maker != i64(own[i].first_claim)) {
@@ -325,6 +322,25 @@ Status restore_objects(const image::Reader& reader, const World& world, RestoreE
     }
     if (!done) return done;
   }
+  return success();
+}
+
+}  // namespace
+
+Status restore_objects(const image::Reader& reader, const World& world, RestoreError& error) {
+  error.what = "the ranks cannot agree on shared memory";
+  error.advice = "memory may be short";
+  Status done = exchange_claims(reader, world, error);
+  if (!done || !widest) return done;
+  ObjectOffer* const offers = reserve<ObjectOffer>(total);
+  ObjectOffer* const given = reserve<ObjectOffer>(widest);
+  if (!offers || !given) return failure(sys::kEnomem);
+  for (u64 i = 0; i < widest; i++) given[i] = {sys::getpid(), -1, 0, 0};
+  done = make_own(reader, world, given, error);
+  if (!done) return done;
+  if (world.gather(given, widest * sizeof(ObjectOffer), offers)) return failure(sys::kEio);
+  done = get_others(reader, offers, error);
+  if (!done) return done;
   note_segments(reader, offers);
   return success();
 }

@@ -294,52 +294,18 @@ u64 send_to_thread(u64 number, const u64 (&a)[6]) {
   return pass_on(number, {process, thread, a[2], a[3]});
 }
 
-}  // namespace
-
-u64 trap_waiting_call(u64 number, UserContext* context) {
-  const u64 result = restart_trapped_call(number, context);
-  forget_ended_helpers();
-  name_awaited(number, context->rdi, context->rsi);
-  return result;
+/// getpgid(2) and getsid(2).
+u64 tell_group_or_session(u64 number, const u64 (&a)[6]) {
+  const i64 result = i64(pass_on(number, {kernel_process(u32(a[0]))}));
+  if (result < 0) return u64(result);
+  return number == SYS_getpgid ? known_group(u32(result)) : known_session(u32(result));
 }
 
-void name_awaited(u64 number, u64& first, u64& second) {
-  const i32 id = i32(first);
-  if (number == SYS_wait4 && id > 0) first = kernel_child(u32(id));
-  else if (number == SYS_wait4 && id < -1) first = u64(i64(-i32(kernel_group(u32(-id)))));
-  else if (number == SYS_waitid && first == sys::kPPid) second = kernel_child(u32(second));
-  else if (number == SYS_waitid && first == sys::kPPgid && second)
-    second = kernel_group(u32(second));
-}
-
-u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
+/// What takes ids and tells none: they are all that is translated.
+u64 pass_on_named(u64 number, const u64 (&arguments)[6]) {
   u64 a[6];
   __builtin_memcpy(a, arguments, sizeof a);
   switch (number) {
-    case SYS_getpid: return known_process(sys::getpid());
-    case SYS_gettid: return known_thread(sys::gettid());
-    case SYS_getppid: return known_parent(u32(sys::call(SYS_getppid).value));
-    case SYS_getpgrp: return known_group(u32(sys::call(SYS_getpgid, 0).value));
-    case SYS_getpgid:
-    case SYS_getsid: {
-      const i64 result = i64(pass_on(number, {kernel_process(u32(a[0]))}));
-      if (result < 0) return u64(result);
-      return number == SYS_getpgid ? known_group(u32(result)) : known_session(u32(result));
-    }
-    case SYS_setpgid: return set_group(a);
-    case SYS_setsid: return begin_session();
-    case SYS_fcntl: return control_descriptor(a);
-    case SYS_getsockopt: return tell_peer(a);
-    case SYS_capget:
-    case SYS_capset: return control_capabilities(number, a);
-    case SYS_getpriority:
-    case SYS_setpriority:
-      return control_by_kind(number, a, sys::kPrioProcess, sys::kPrioPgrp);
-    case SYS_ioprio_get:
-    case SYS_ioprio_set:
-      return control_by_kind(number, a, sys::kIoPrioWhoProcess, sys::kIoPrioWhoPgrp);
-    case SYS_tgkill:
-    case SYS_rt_tgsigqueueinfo: return send_to_thread(number, a);
     case SYS_kill: a[0] = kernel_process_or_group(a[0]); break;
     case SYS_kcmp:
       a[0] = kernel_process(u32(a[0]));
@@ -364,6 +330,50 @@ u64 trap_id_call(u64 number, const u64 (&arguments)[6]) {
     default: a[0] = kernel_process(u32(a[0]));
   }
   return pass_on(number, a);
+}
+
+}  // namespace
+
+u64 trap_waiting_call(u64 number, UserContext* context) {
+  const u64 result = restart_trapped_call(number, context);
+  forget_ended_helpers();
+  name_awaited(number, context->rdi, context->rsi);
+  return result;
+}
+
+void name_awaited(u64 number, u64& first, u64& second) {
+  const i32 id = i32(first);
+  if (number == SYS_wait4 && id > 0) first = kernel_child(u32(id));
+  else if (number == SYS_wait4 && id < -1) first = u64(i64(-i32(kernel_group(u32(-id)))));
+  else if (number == SYS_waitid && first == sys::kPPid) second = kernel_child(u32(second));
+  else if (number == SYS_waitid && first == sys::kPPgid && second)
+    second = kernel_group(u32(second));
+}
+
+u64 trap_id_call(u64 number, const u64 (&a)[6]) {
+  switch (number) {
+    case SYS_getpid: return known_process(sys::getpid());
+    case SYS_gettid: return known_thread(sys::gettid());
+    case SYS_getppid: return known_parent(u32(sys::call(SYS_getppid).value));
+    case SYS_getpgrp: return known_group(u32(sys::call(SYS_getpgid, 0).value));
+    case SYS_getpgid:
+    case SYS_getsid: return tell_group_or_session(number, a);
+    case SYS_setpgid: return set_group(a);
+    case SYS_setsid: return begin_session();
+    case SYS_fcntl: return control_descriptor(a);
+    case SYS_getsockopt: return tell_peer(a);
+    case SYS_capget:
+    case SYS_capset: return control_capabilities(number, a);
+    case SYS_getpriority:
+    case SYS_setpriority:
+      return control_by_kind(number, a, sys::kPrioProcess, sys::kPrioPgrp);
+    case SYS_ioprio_get:
+    case SYS_ioprio_set:
+      return control_by_kind(number, a, sys::kIoPrioWhoProcess, sys::kIoPrioWhoPgrp);
+    case SYS_tgkill:
+    case SYS_rt_tgsigqueueinfo: return send_to_thread(number, a);
+    default: return pass_on_named(number, a);
+  }
 }
 
 }  // namespace fermata::launch

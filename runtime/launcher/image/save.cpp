@@ -146,6 +146,33 @@ void check_all_stand() {
   }
 }
 
+/// Creates the image, sealed if it is to be.
+Status create_image(image::Writer& writer, const char* path, Message& why) {
+  Status status = faults::failing(Fault::kWriterBegun);
+  if (status) status = begin_seal(writer, why);
+  if (status) status = writer.create(path);
+  if (!status && !why.size) why << "cannot create " << path;
+  return status;
+}
+
+/// Refuses what no section could save.
+Status refuse_state(u32 job_pid, Message& why) {
+  Status status = refuse_children(job_pid, sys::getpid(), why);
+  if (status) status = refuse_lost_directory(why);
+  if (status) status = refuse_other_credentials(job_pid, why);
+  if (status) status = refuse_undone(why);
+  return status;
+}
+
+/// Tells why there is no image: what was refused says so itself, an error has its number.
+void tell_failure(i32 error, Message& why, SaveOutcome& outcome) {
+  const bool refused = error == sys::kEperm || error == sys::kEagain;
+  if (!refused) why << " (errno " << error << ")";
+  if (error == sys::kEnospc) why << ": the disk is full";
+  if (error == sys::kEfbig) why << ": the program has limited the size of files (RLIMIT_FSIZE)";
+  fail(&outcome, error, why.data);
+}
+
 /// The child's whole life. Everything it touches is its own copy, but for the outcome page.
 [[noreturn]] void write_image(const SaveRequest& request) {
   volunteer();  // before it takes any memory
@@ -155,17 +182,11 @@ void check_all_stand() {
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;
-  Status status = faults::failing(Fault::kWriterBegun);
-  if (status) status = begin_seal(writer, why);
-  if (status) status = writer.create(request.path);
-  if (!status && !why.size) why << "cannot create " << request.path;
+  Status status = create_image(writer, request.path, why);
   outcome_page->image_fd = writer.fd();
   fault(Fault::kWriterCreated);
   const u32 job_pid = u32(sys::call(SYS_getppid).value);
-  if (status) status = refuse_children(job_pid, sys::getpid(), why);
-  if (status) status = refuse_lost_directory(why);
-  if (status) status = refuse_other_credentials(job_pid, why);
-  if (status) status = refuse_undone(why);
+  if (status) status = refuse_state(job_pid, why);
   // Listing the mappings costs a walk over the page tables: the job waits for it only if it must.
   memory::look_for_shared_memory();
   const bool shares = memory::shared_memory_seen();
@@ -184,14 +205,7 @@ void check_all_stand() {
     if (!status) why << "cannot finish " << request.path;
   }
   if (stands_still) tell_described();
-  if (!status) {
-    const bool refused = status.error == sys::kEperm || status.error == sys::kEagain;
-    if (!refused) why << " (errno " << status.error << ")";
-    if (status.error == sys::kEnospc) why << ": the disk is full";
-    if (status.error == sys::kEfbig)
-      why << ": the program has limited the size of files (RLIMIT_FSIZE)";
-    fail(&outcome, status.error, why.data);
-  }
+  if (!status) tell_failure(status.error, why, outcome);
   outcome.image_bytes = writer.file_bytes();
   outcome.image_crc = writer.header().header_crc;
   fault(Fault::kWriterFlushed);

@@ -86,6 +86,10 @@ Timeout timeout_of(const Blocking& call, UserContext* frame) {
   return (frame->rsi & FUTEX_CMD_MASK) == FUTEX_WAIT ? Timeout::kSpec : Timeout::kDeadline;
 }
 
+bool is_of_socket(Timeout timeout) {
+  return timeout == Timeout::kReceive || timeout == Timeout::kSend;
+}
+
 /// SO_RCVTIMEO or SO_SNDTIMEO; 0: none, or no socket.
 u64 socket_timeout_ns(Timeout timeout, u64 fd) {
   i64 limit[2] = {0, 0};  // struct timeval
@@ -266,7 +270,7 @@ bool stands_in_rest(UserContext* frame) {
 
 /// Its time was over before it was interrupted: it ends as it would have then.
 bool is_over(const RestartBlock& call, Timeout timeout, UserContext* frame) {
-  if (timeout != Timeout::kReceive && timeout != Timeout::kSend) return false;
+  if (!is_of_socket(timeout)) return false;
   if (call.deadline_ns == 0 || call.began_ns < call.deadline_ns) return false;
   frame->rax = u64(call.number == __NR_connect ? -sys::kEinprogress : -i64(sys::kEagain));
   return true;
@@ -306,8 +310,7 @@ void restart_call(UserContext* frame, const CallSample* sample) {
   const u64 number = call ? call->number : interrupted_number(frame, sample);
   const Blocking* const kind = find_blocking(number);
   if (interrupted ? !kind : !was_cut_short(number, frame)) return;
-  const bool of_socket =
-      kind && (kind->timeout == Timeout::kReceive || kind->timeout == Timeout::kSend);
+  const bool of_socket = kind && is_of_socket(kind->timeout);
   // Without a timeout these begin again by themselves; EINTR is then some driver's answer.
   if (interrupted && !call && of_socket && !socket_timeout_ns(kind->timeout, frame->rdi)) return;
   if (!call) call = begin_restart(frame, number);
