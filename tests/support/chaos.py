@@ -33,8 +33,9 @@ CHECKPOINT = ("--json", "checkpoint", "job", "--timeout", "20s")
 # (docs/reference/limits.md).
 EARLY = ("there is no job", "is not running", "just being started", "returned from MPI_Init")
 GIVEN_UP = ("not done so in time", "not called it in time")
-LATE = ("MPI_Finalize", "left the job", "come to its end", "the job has ended",
-        "job 'job' has ended", "went away before it answered", "the job ended (code 0)")
+LATE = ("MPI_Finalize", "left the job", "come to its end", "come to the end",
+        "the job has ended", "job 'job' has ended", "went away before it answered",
+        "the job ended (code 0)")
 TAKEN = "is already being taken"  # one that the program has asked for
 GONE = ("the coordinator is gone", "the coordinator cannot be reached")  # in a life that was killed
 # What is to be seen of a checkpoint on disk when something is killed during it.
