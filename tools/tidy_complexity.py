@@ -21,8 +21,7 @@ from tidy import ROOT, is_generated, tracked_files
 
 LIMIT = 20
 # file:function -> what it has.
-ALLOWED = {
-}
+ALLOWED = {}
 
 C_SUFFIXES = (".c", ".cpp", ".h")
 BLANKED = {
