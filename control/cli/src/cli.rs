@@ -111,6 +111,7 @@ impl From<StartArgs> for Start {
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
             encrypt: false,
+            ..Self::default()
         }
     }
 }

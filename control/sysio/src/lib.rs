@@ -3,6 +3,7 @@
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
 mod log;
+pub mod signals;
 
 pub use log::Log;
 
