@@ -2,6 +2,7 @@
 //! The table of commands and flags. Parser, `--help`, shell completions and man pages all come from
 //! it; what a command does is in the module of its name.
 
+use crate::end_args::EndArgs;
 use crate::exit;
 use crate::output::{parse_bytes, parse_duration_ms};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
@@ -10,6 +11,7 @@ use fermata_launch::files::Rule;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
 use fermata_launch::start::{KEEP_DEFAULT, SaveFiles, Start};
+use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
 use std::ffi::OsString;
@@ -111,7 +113,7 @@ impl From<StartArgs> for Start {
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
             encrypt: false,
-            ..Self::default()
+            save_on: SaveOn::default(),
         }
     }
 }
@@ -147,6 +149,8 @@ Example:
     Run {
         #[command(flatten)]
         start: StartArgs,
+        #[command(flatten)]
+        end: EndArgs,
         /// Number of ranks, of the first of several programs
         #[arg(short = 'n', value_name = "N", default_value_t = 1,
               value_parser = clap::value_parser!(u32).range(1..))]
@@ -266,6 +270,8 @@ Example:
     Restart {
         #[command(flatten)]
         start: StartArgs,
+        #[command(flatten)]
+        end: EndArgs,
         /// On this host, though the job last ran on others
         #[arg(long, conflicts_with_all = ["host", "hostfile"])]
         here: bool,
@@ -380,6 +386,17 @@ Example:
         every: u64,
         #[arg(long)]
         outlives: Option<Process>,
+    },
+    #[command(hide = true)]
+    Guard {
+        #[arg(long, value_parser = SaveOn::parse)]
+        save_on: SaveOn,
+        #[arg(long)]
+        job_dir: PathBuf,
+        #[arg(long)]
+        name: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
     },
     #[command(hide = true)]
     Daemon {

@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_launch::app::App;
 use fermata_launch::files::{self, Rule};
+use fermata_launch::guarded;
 use fermata_launch::hosts::check_shares;
 use fermata_launch::manager::Manager;
 use fermata_launch::moved::{Images, Moves};
@@ -92,6 +93,7 @@ pub struct ExecOptions {
 /// `fermata exec`: returns only if it fails.
 pub fn exec(options: &ExecOptions, place: &JobsDir, command: &[OsString]) -> Result<Infallible> {
     environment::take_back();
+    guarded::begin_rank();
     let found = detect(options)?;
     let app = match App::resolve(command) {
         Ok(app) => app,

@@ -8,6 +8,7 @@ use crate::output::{Output, Progress};
 use crate::reach;
 use crate::several;
 use crate::state::{State, check_own, look, state_of};
+use crate::taking;
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_launch::key;
@@ -22,14 +23,10 @@ use fermata_types::{
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A coordinator is given this much time to answer at all, or that of --timeout.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(10);
-
-/// So often it is asked whether another checkpoint has ended.
-const BUSY_POLL: Duration = Duration::from_millis(200);
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
@@ -152,21 +149,8 @@ pub fn checkpoint(
         Ok(_) => {}
     }
     let mut progress = Progress::new(output, "asking the ranks", 0);
-    let begun = Instant::now();
-    let (outcome, answer, figures) = loop {
-        let answer = client.checkpoint(stop, timeout_ms, |step| {
-            progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
-        });
-        let (outcome, answer) = answer.map_err(|error| lost(&job, &error))?;
-        let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
-        // What nobody asked for, a periodic one say, must not keep a job from being saved at last.
-        let is_busy = outcome == Outcome::Refused && figures["busy"] == json!(true);
-        if !is_busy || begun.elapsed() >= Duration::from_millis(timeout_ms) {
-            break (outcome, answer, figures);
-        }
-        progress.say("another checkpoint is being taken".into());
-        thread::sleep(BUSY_POLL);
-    };
+    let taken = taking::checkpoint(&mut client, stop, timeout_ms, |text| progress.say(text));
+    let (outcome, answer, figures) = taken.map_err(|error| lost(&job, &error))?;
     drop(progress);
     let ok = outcome == Outcome::Ok;
     let value = json!({"ok": ok, "job": record.job, "message": answer.message,

@@ -6,21 +6,28 @@ mod again;
 mod cli;
 mod detached;
 mod doctor;
+mod end_args;
 mod ending;
 mod exec;
 mod exit;
+mod guard;
 mod hints;
 mod jobs;
+mod life;
 mod manual;
 mod mpi;
+mod onward;
+mod outcome;
 mod output;
 mod ownership;
 mod reach;
+mod recover;
 mod restart;
 mod run;
 mod service;
 mod several;
 mod state;
+mod taking;
 mod trial;
 mod trust;
 mod wait;
@@ -31,6 +38,7 @@ use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
 use fermata_sysio::print_error;
 use jobs::JobsDir;
+use life::Life;
 use output::Output;
 use serde_json::json;
 use std::io::Write;
@@ -42,6 +50,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         Command::Run {
             start,
+            end,
             ranks,
             name,
             front,
@@ -53,12 +62,17 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         } => {
             let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
-            let start = Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
-            run::run(&start, ranks, &place, name, front, &command, output)
+            let life = Life::new(end)?;
+            let save_on = life.save_on().clone();
+            let start =
+                Start { collectives, checkpointer, save_files, encrypt, save_on, ..start.into() };
+            run::run(&start, ranks, &place, name, front, &command, life, output)
         }
-        Command::Restart { start, here, files, map, what } => {
+        Command::Restart { start, end, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
-            restart::restart(&start.into(), &place, what.as_deref(), how, output)
+            let life = Life::new(end)?;
+            let start = Start { save_on: life.save_on().clone(), ..start.into() };
+            restart::restart(&start, &place, what.as_deref(), how, life, output)
         }
         Command::Exec {
             mpi,
@@ -125,6 +139,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let service =
                 service::Service { every_ms: every, linger: None, outlives, network, restored };
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
+        }
+        Command::Guard { save_on, job_dir, name, command } => {
+            guard::guard(&save_on, &job_dir, &name, &command)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {
             let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir };

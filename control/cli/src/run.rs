@@ -10,12 +10,15 @@ use crate::ending::{End, command_to_resume};
 use crate::exit::refused;
 use crate::hints;
 use crate::jobs::{JobsDir, unix_now_s};
+use crate::life::Life;
 use crate::output::Output;
+use crate::recover::{self, From};
 use crate::service::{Service, make_directory, no_directory, start_coordinator};
 use crate::several;
 use crate::state::{refuse_living_ranks, take};
 use crate::wait;
 use anyhow::{Context, Result};
+use fermata_coordinator::JobEnd;
 use fermata_launch::app::App;
 use fermata_launch::hosts::Hosts;
 use fermata_launch::mpirun::{self, LaunchContext, Restore};
@@ -23,7 +26,7 @@ use fermata_launch::names::{check_name, name_after};
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::{files, kept, key, parts};
-use fermata_storage::{JobDir, JobLock, list_snapshots, within};
+use fermata_storage::{JobDir, JobLock, list_snapshots, read_manifest, within};
 use fermata_sysio::FileLimit;
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord};
@@ -41,6 +44,7 @@ pub fn run(
     name: Option<&str>,
     front: Option<&str>,
     command: &[OsString],
+    life: Life,
     output: Output,
 ) -> Result<u8> {
     let prefix = Prefix::find()?;
@@ -53,7 +57,7 @@ pub fn run(
     front.path(&prefix)?;
     prefix.check_ready(&lower)?;
     let ranks = several::ranks(&programs)?;
-    let hosts = start.hosts(ranks, start.checkpointer)?;
+    start.hosts(ranks, start.checkpointer)?;
     if start.encrypt {
         key::check_encryption(start.checkpointer)?;
     }
@@ -66,19 +70,32 @@ pub fn run(
         size: ranks,
         lower: lower.name.clone(),
         front: front.name.into(),
-        started_unix_s: unix_now_s(),
         keep: start.keep.unwrap_or(KEEP_DEFAULT),
         checkpointer: start.checkpointer,
         ..JobRecord::default()
     };
     parts::keep(&prefix, &job, &record.front);
-    launch(
-        &LaunchContext { prefix: &prefix, lower: &lower, start, hosts },
-        &job,
-        record,
-        None,
-        output,
-    )
+    recover::until_it_ends(&job, start, From::Beginning(record), life, output)
+}
+
+/// Runs a job from its beginning, as this record says.
+///
+/// # Errors
+/// Nobody can start it.
+pub fn begin(job: &JobDir, start: &Start, record: JobRecord, life: &mut Life) -> Result<Ran> {
+    let prefix = Prefix::find()?;
+    let lower = prefix.choose(Some(&record.lower), None)?;
+    let hosts = start.hosts(record.size, record.checkpointer)?;
+    let context = LaunchContext { prefix: &prefix, lower: &lower, start, hosts };
+    let record = JobRecord { started_unix_s: unix_now_s(), ..record };
+    launch(&context, job, record, None, life)
+}
+
+/// For the job's record. `end`: if mpirun could be started and waited for.
+fn note_how_it_ended(record: &mut JobRecord, end: Option<&End>, ending: &JobEnd) {
+    record.ended_well = end.is_some_and(End::is_well);
+    let lost = ending.lost_host.as_ref().filter(|_| !record.ended_well);
+    record.lost_host = lost.map(|host| host.name.clone()).unwrap_or_default();
 }
 
 fn cwd() -> String {
@@ -120,6 +137,16 @@ fn new_job(place: &JobsDir, name: Option<&str>, app: &App) -> Result<(JobDir, St
     Err(refused(format!("too many jobs in {}", place.dir().display())))
 }
 
+/// A run that is over.
+pub struct Ran {
+    /// How.
+    pub end: End,
+    /// What there is to say of it, for the next one.
+    pub record: JobRecord,
+    /// How long the job's directory may be waited for.
+    pub timeout: Duration,
+}
+
 /// Starts the job and waits for its end. Everything that could be refused has been looked at;
 /// files are cut back when all that comes before the ranks has worked.
 pub fn launch(
@@ -127,13 +154,15 @@ pub fn launch(
     job: &JobDir,
     mut record: JobRecord,
     restore: Option<Restore>,
-    output: Output,
-) -> Result<u8> {
+    life: &mut Life,
+) -> Result<Ran> {
     let start = context.start;
     let job = job.canonical()?;
     let network = start.spans_hosts();
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
     let every_ms = start.every_ms.unwrap_or(0);
+    let bytes = restored.as_ref().and_then(|path| read_manifest(path, key::own()).ok());
+    life.begin_run(bytes.map(|manifest| manifest.bytes()))?;
     let service = Service { every_ms, network, restored, ..Service::default() };
     again::note(&mut record, start, context.hosts.as_ref().map_or(&[], Hosts::all));
     key::tell_if_missing();
@@ -161,18 +190,15 @@ pub fn launch(
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
     let resume = |host: &str| command_to_resume(&job, start, Some(host));
-    let waited = spawn().and_then(|child| wait::for_mpirun(child, &coordinator, &resume));
+    let waited =
+        spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &resume));
     let ending = wait::for_coordinator(coordinator)?;
-    let end = waited.map(|waited| End::of(&waited, &ending));
-    record.ended_well = end.as_ref().is_ok_and(End::is_well);
-    record.lost_host = ending.lost_host.filter(|_| !record.ended_well).unwrap_or_default().name;
+    let end = waited.map(|waited| End::of(context.lower.family, &waited, &ending, life.why()));
+    note_how_it_ended(&mut record, end.as_ref().ok(), &ending);
     // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
     record.socket.clear();
     record.addresses.clear();
     let (last, directory) = (record.clone(), job.clone());
     within(ending.timeout, move || again::write(&directory, &last));
-    let end = end?;
-    end.report(&job, start, ending.timeout);
-    end.answer(&record, output);
-    Ok(end.code)
+    Ok(Ran { end: end?, record, timeout: ending.timeout })
 }

@@ -8,7 +8,7 @@ use crate::local_listener::{LocalListener, SocketPlace};
 use crate::losses::LostHost;
 use crate::options::Options;
 use crate::server::Server;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Committed, Ends, Shared};
 use crate::storage_worker::StorageWorker;
 use fermata_job::Config;
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, within};
@@ -78,6 +78,12 @@ impl Handle {
         self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
     }
 
+    /// The newest committed checkpoint.
+    #[must_use]
+    pub fn committed(&self) -> Committed {
+        self.shared.committed.lock().map_or_else(|_| Committed::default(), |it| *it)
+    }
+
     /// A host that is lost with ranks, and has not come back.
     #[must_use]
     pub fn lost_host(&self) -> Option<LostHost> {
@@ -103,7 +109,7 @@ impl Handle {
         self.join(timeout);
         JobEnd {
             stopped: self.was_stopped(),
-            committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
+            committed_epoch: self.committed().epoch,
             lost_host: self.lost_host(),
             ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
             timeout,

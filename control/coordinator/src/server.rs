@@ -5,7 +5,7 @@
 use crate::figures::answer_of;
 use crate::input::Input;
 use crate::options::Options;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Committed, Ends, Shared};
 use crate::storage_worker::StorageWorker;
 use crate::strangers::Strangers;
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
@@ -182,12 +182,15 @@ impl Server {
     /// Whoever holds the handle may ask how the ranks have ended. Those that could not say so have
     /// left a word in the job's directory.
     fn publish_ends(&self) {
-        let mut shortfall = self.machine.shortfall(&BTreeSet::new());
+        let mut known = BTreeSet::new();
+        let mut shortfall = self.machine.shortfall(&known);
         if shortfall.is_some() && !self.shared.stop_at_once.load(Ordering::Acquire) {
-            shortfall = self.machine.shortfall(&self.options.job.ended_ranks());
+            known = self.options.job.ended_ranks();
+            shortfall = self.machine.shortfall(&known);
         }
+        let first_to_leave = self.machine.first_to_leave(&known).filter(|_| shortfall.is_some());
         if let Ok(mut ends) = self.shared.ends.lock() {
-            *ends = Ends { have_begun: self.machine.has_begun(), shortfall };
+            *ends = Ends { have_begun: self.machine.has_begun(), shortfall, first_to_leave };
         }
     }
 
@@ -207,8 +210,9 @@ impl Server {
     fn publish(&self) {
         let stopped = self.machine.was_stopped();
         self.shared.stopped_by_checkpoint.store(stopped, Ordering::Release);
-        if let Ok(mut epoch) = self.shared.committed.lock() {
-            *epoch = self.machine.committed_epoch();
+        if let Ok(mut committed) = self.shared.committed.lock() {
+            let (epoch, cost_ms) = (self.machine.committed_epoch(), self.machine.newest_cost_ms());
+            *committed = Committed { epoch, cost_ms };
         }
     }
 

@@ -201,7 +201,9 @@ impl Machine {
         let Some(images) = checkpoint.attempt.committing() else {
             return self.log(texts::stored_too_early(epoch));
         };
-        let figures = Figures::Committed(checkpoint.figures(images, now));
+        let figures = checkpoint.figures(images, now);
+        self.newest_cost_ms = Some(figures.milliseconds);
+        let figures = Figures::Committed(figures);
         self.committed = epoch;
         let text = texts::committed(epoch, &directory);
         self.log(text.clone());

@@ -28,6 +28,8 @@ pub struct Machine {
     epoch: u32,
     /// Newest committed epoch, 0 if none.
     committed: u32,
+    /// What the newest checkpoint of this run took.
+    newest_cost_ms: Option<u64>,
     /// Old snapshots, or what is left of others, are being removed.
     removing: bool,
     /// A checkpoint with `stop` has ended the job.
@@ -46,6 +48,7 @@ impl Machine {
         Self {
             epoch: config.last_epoch.max(config.committed_epoch),
             committed: config.committed_epoch,
+            newest_cost_ms: None,
             config,
             registry: Registry::default(),
             checkpoint: None,
@@ -99,6 +102,12 @@ impl Machine {
         self.committed
     }
 
+    /// From the request to the commit of the newest checkpoint of this run; `None`: there was none.
+    #[must_use]
+    pub fn newest_cost_ms(&self) -> Option<u64> {
+        self.newest_cost_ms
+    }
+
     /// Whether ranks have been told to write their images, and not all have.
     #[must_use]
     pub fn is_writing_images(&self) -> bool {
@@ -122,6 +131,14 @@ impl Machine {
     #[must_use]
     pub fn shortfall(&self, known: &BTreeSet<RankId>) -> Option<String> {
         self.registry.shortfall(known).map(|shortfall| self.scene().shortfall(&shortfall))
+    }
+
+    /// The rank that was the first to leave the job without MPI_Finalize, and its host. `known`: as
+    /// for `shortfall`.
+    #[must_use]
+    pub fn first_to_leave(&self, known: &BTreeSet<RankId>) -> Option<(RankId, String)> {
+        let rank = self.registry.first_to_leave().filter(|rank| !known.contains(rank))?;
+        Some((rank, self.registry.hosts().get(&rank).cloned().unwrap_or_default()))
     }
 
     /// All agents, for people.
