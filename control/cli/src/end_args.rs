@@ -17,8 +17,8 @@ pub struct EndArgs {
     /// end that the batch system tells holds as well
     #[arg(long, value_name = "TIME", value_parser = Until::parse)]
     pub until: Option<Until>,
-    /// Signals that save and stop the job, e.g. TERM,USR1, or none [default: in a batch system TERM,
-    /// USR1, USR2 and, without a terminal, INT; else none]
+    /// Signals that save and stop the job, e.g. TERM,USR1, or none [default: in a batch system
+    /// TERM, USR1, USR2 and, without a terminal, INT; else none]
     #[arg(long, value_name = "LIST", value_parser = SaveOn::parse)]
     pub save_on: Option<SaveOn>,
     /// Once saved, have the batch system queue its job again
@@ -99,10 +99,11 @@ fn spare(word: &str) -> Result<Place, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jiff::tz::TimeZone;
 
     fn at(text: &str) -> Result<Until, String> {
-        let now: Zoned = "2030-01-02T12:00:00+00:00[UTC]".parse().unwrap();
-        Until::of(text, &now)
+        let noon = "2030-01-02T12:00".parse::<DateTime>().unwrap();
+        Until::of(text, &noon.to_zoned(TimeZone::UTC).unwrap())
     }
 
     /// Milliseconds since 1970 of a time of that day.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asking a coordinator for a checkpoint. What nobody asked for, a periodic one say, must not keep a
-//! job from being saved at last: it is waited for.
+//! Asking a coordinator for a checkpoint. What nobody asked for, a periodic one say, must not keep
+//! a job from being saved at last: it is waited for.
 
 use fermata_coordinator::{Client, ClientError, Outcome};
 use fermata_types::Answer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for mpirun: it gets the signals that are meant for the job, and not for those who save it
-//! (`life`). When a host is lost some
+//! Waiting for mpirun: it gets the signals that are meant for the job, and not for those who save
+//! it (`life`). When a host is lost some
 //! mpiruns wait for it for ever, deaf to signals; a host that stays silent ends them here. One
 //! whose daemon has closed its line may be well, and its ranks too.
 

@@ -193,11 +193,7 @@ impl Batch {
                 "{error:#}\n  hint: submit the job with --requeue, or use --chain 'sbatch SCRIPT'"
             )
         })?;
-        let before = match self.restarts {
-            0 => String::new(),
-            count => format!(", after {count} times before"),
-        };
-        Ok(format!("job {} is queued again{before}", self.task))
+        Ok(format!("job {} is queued again (restart {})", self.task, self.restarts + 1))
     }
 
     /// The hosts of the allocation, if the system lists them.

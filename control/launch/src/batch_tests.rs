@@ -59,7 +59,8 @@ fn slurm_tells_the_end() {
 
 #[test]
 fn pbs_tells_the_limit_and_what_is_used() {
-    let openpbs = "Job Id: 12.server\n    job_state = R\n    resources_used.walltime = 00:30:00\n    \
+    let openpbs = "Job Id: 12.server\n    job_state = R\n    \
+                   resources_used.walltime = 00:30:00\n    \
                    Resource_List.select = 2:ncpus=8\n    Resource_List.walltime = 12:00:00\n";
     assert_eq!(pbs_end(openpbs), Some(End::In(11 * 3600 + 1800)));
     let fresh = "    job_state = R\n    Resource_List.walltime = 100:00:00\n";

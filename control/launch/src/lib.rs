@@ -4,10 +4,11 @@
 //! snapshot continues with. The command line asks here and has words and screens.
 //!
 //! Floors, each of which knows only those before it: `problem`, `report`, `units`, `names`, `ask`;
-//! `batch` (what a batch system tells); `mpi`, `outcome`, `hosts`, `environment`, `flavour`, `choice`, `limits` and `registry` (MPIs); `manager`, `stdin`
-//! and `start` (what starts ranks); `app` (the program); `key`, `moved`, `kept`, `parts`, `files`,
-//! `programs`, `versions` (what a snapshot continues with); `back_end` (registering an MPI);
-//! `guarded` (mpirun and signals); `mpirun` and `rank` (command lines, as plain data).
+//! `batch` (what a batch system tells); `mpi`, `outcome`, `hosts`, `environment`, `flavour`,
+//! `choice`, `limits` and `registry` (MPIs); `manager`, `stdin` and `start` (what starts ranks);
+//! `app` (the program); `key`, `moved`, `kept`, `parts`, `files`, `programs`, `versions` (what a
+//! snapshot continues with); `back_end` (registering an MPI); `guarded` (mpirun and signals);
+//! `mpirun` and `rank` (command lines, as plain data).
 //!
 //! Invariant: nothing is printed but by `report`, and that only of what has been changed or cannot
 //!            be as it should.
