@@ -2,6 +2,7 @@
 //! What the coordinator's thread and whoever holds its handle say to each other.
 
 use crate::losses::Losses;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -16,6 +17,8 @@ pub(crate) struct Shared {
     /// Newest committed epoch, 0 if none.
     pub committed: Mutex<u32>,
     pub ends: Mutex<Ends>,
+    /// Signals that have come to ranks, and that nobody has asked for yet.
+    pub signals: Mutex<BTreeSet<u32>>,
 }
 
 /// How the ranks of a job have ended.
