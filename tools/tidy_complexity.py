@@ -25,7 +25,7 @@ ALLOWED = {
     "gen/mpi/emit_core.py:narrow_body": 24,
     "runtime/files/sockets.cpp:restore_socket": 22,
     "runtime/image/reader.cpp:extents_in_bounds": 25,
-    "runtime/launcher/traps.cpp:perform": 65,
+    "runtime/launcher/traps.cpp:perform": 53,
     "runtime/launcher/threads/syscall_restart.cpp:restart_call": 21,
     "runtime/launcher/ids/process_ids.cpp:trap_id_call": 39,
     "runtime/launcher/image/save.cpp:write_image": 27,

@@ -20,6 +20,7 @@
 #include "launcher/threads/clocks.h"
 #include "launcher/threads/clone.h"
 #include "launcher/threads/end.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/signals.h"
 #include "launcher/threads/timers.h"
 #include "sys/sys.h"
@@ -37,6 +38,33 @@ u64 trap_arch_prctl(u64 operation, u64 address) {
   return pass_on(SYS_arch_prctl, {operation, address});
 }
 
+/// What concerns signals and masks, or makes another thread, process or program; and the rest.
+u64 perform_of_process(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
+  switch (number) {
+    case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
+    case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3], context);
+    case SYS_clone:
+      return a[0] & sys::kCloneThread ? u64(trap_clone(half, context))
+                                      : trap_fork(number, a, context);
+    case SYS_fork: return trap_fork(number, a, context);
+    case SYS_kill:
+    case SYS_tkill:
+    case SYS_tgkill:
+    case SYS_rt_sigqueueinfo:
+    case SYS_rt_tgsigqueueinfo: return trap_sending_call(half, number, a, context);
+    case SYS_execve:
+    case SYS_execveat: return trap_upper_exec(number, a, mask_for_exec(context));
+    case SYS_rt_sigsuspend:
+    case SYS_rt_sigtimedwait:
+    case SYS_ppoll:
+    case SYS_epoll_pwait:
+    case SYS_epoll_pwait2:
+    case SYS_pselect6: return trap_masked_call(number, context, held_in_calls());
+    default:
+      return half == Half::kUpper ? trap_id_call(number, a) : trap_lower_descriptor(number, a);
+  }
+}
+
 u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
   switch (number) {
     case SYS_mmap: return trap_mmap(half, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -51,27 +79,16 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_shmctl: return trap_shmctl(a[0], a[1], a[2]);
     case SYS_shmat: return trap_shmat(a[0], a[1], a[2]);
     case SYS_madvise: return trap_fork_advice(a[0], a[1], a[2]);
-    case SYS_rt_sigprocmask: return trap_sigprocmask(half, a[0], a[1], a[2], a[3], context);
-    case SYS_rt_sigaction: return trap_sigaction(half, a[0], a[1], a[2], a[3]);
-    case SYS_clone: return u64(trap_clone(half, context));
     case SYS_timer_create: return trap_timer_create(a);
     case SYS_exit: return trap_exit(a[0], context);
     case SYS_sched_setaffinity: return trap_set_affinity(a);
     case SYS_socketpair:
       return half == Half::kUpper ? trap_upper_socketpair(a) : trap_lower_descriptor(number, a);
     case SYS_inotify_add_watch: return trap_upper_watch(a);
-    case SYS_execve:
-    case SYS_execveat: return trap_upper_exec(number, a, context);
     case SYS_readlink:
     case SYS_readlinkat: return trap_upper_readlink(number, a);
     case SYS_set_tid_address: return trap_set_tid_address(half, a[0]);
     case SYS_arch_prctl: return trap_arch_prctl(a[0], a[1]);
-    case SYS_rt_sigsuspend:
-    case SYS_rt_sigtimedwait:
-    case SYS_ppoll:
-    case SYS_epoll_pwait:
-    case SYS_epoll_pwait2:
-    case SYS_pselect6: return trap_masked_call(number, context);
     case SYS_clock_gettime:
     case SYS_timerfd_settime:
     case SYS_timer_settime:
@@ -102,8 +119,7 @@ u64 perform(Half half, u64 number, const u64 (&a)[6], UserContext* context) {
     case SYS_clone3:  // glibc falls back to clone, whose flags a filter can read
     case SYS_io_uring_setup:  // nothing tells what is under way in a ring
     case SYS_rseq: return u64(-sys::kEnosys);
-    default:
-      return half == Half::kUpper ? trap_id_call(number, a) : trap_lower_descriptor(number, a);
+    default: return perform_of_process(half, number, a, context);
   }
 }
 
@@ -125,7 +141,9 @@ void install_boundary(bool with_filter) {
       ~kOurSignals | sys::signal_bit(kSignalQuiesce)};
   const Result<u64> handler = sys::sigaction(kSignalTrap, &action, nullptr);
   if (!handler) die("cannot install the trap handler", "SIGSYS", handler.error, "");
-  if (with_filter) install_filter({config.restore[0] != 0, clocks_shifted(), saved_with_helpers});
+  if (with_filter)
+    install_filter({config.restore[0] != 0, clocks_shifted(), saved_with_helpers},
+                   signals_to_hold());
 }
 
 }  // namespace fermata::launch

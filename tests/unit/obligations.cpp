@@ -58,7 +58,9 @@ static int probe_nothing(int, int, RealComm, int* flag, CanonStatus*) {
 
 static void start() {
   static MpiCalls mpi{};
+  static CommSlot own_comm{};
   Core& core = state();
+  core.p2p.own_comm = &own_comm;
   mpi.Iprobe = probe_nothing;
   calls.mpi = &mpi;
   core.world.size = 2;

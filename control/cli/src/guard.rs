@@ -18,9 +18,6 @@ use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::thread;
 
-/// To reach a safe state.
-const SAFE_STATE_MS: u64 = 60_000;
-
 /// Starts the helper and waits for its end.
 ///
 /// # Errors
@@ -35,14 +32,12 @@ pub fn guard(save_on: &SaveOn, job_dir: &Path, name: &str, command: &[OsString])
     let mut child = helper
         .spawn()
         .with_context(|| format!("cannot start {}", helper.get_program().to_string_lossy()))?;
-    let mut has_told = false;
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for the helper")? {
             return Ok(code_of(status));
         }
         for signal in signals.wait() {
-            if signal != SIGCHLD && !has_told {
-                has_told = true;
+            if signal != SIGCHLD {
                 let (job, name) = (JobDir::at(job_dir.to_owned()), name.to_owned());
                 thread::spawn(move || tell_coordinator(&job, &name, signal));
             }
@@ -52,13 +47,13 @@ pub fn guard(save_on: &SaveOn, job_dir: &Path, name: &str, command: &[OsString])
 
 /// The run that the helper is of decides what comes of it. Nobody hears of a failure: the ranks
 /// have the signal as well, as a rule.
-fn tell_coordinator(job: &JobDir, name: &str, _signal: i32) {
+fn tell_coordinator(job: &JobDir, name: &str, signal: i32) {
     let Ok(record) = job.read_record() else { return };
     if record.job != name {
         return;
     }
-    if let Ok(mut client) = reach::client(job, &record) {
-        let _ = client.checkpoint(true, SAFE_STATE_MS, |_| {});
+    if let (Ok(mut client), Ok(signal)) = (reach::client(job, &record), u32::try_from(signal)) {
+        let _ = client.signalled(signal);
     }
 }
 

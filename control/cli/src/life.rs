@@ -261,8 +261,8 @@ fn no_batch() -> anyhow::Error {
 }
 
 /// Signals that have come to ranks, or to helpers of mpirun on other hosts.
-fn signals_of_ranks(_coordinator: &Handle) -> BTreeSet<i32> {
-    BTreeSet::new()
+fn signals_of_ranks(coordinator: &Handle) -> impl Iterator<Item = i32> {
+    coordinator.take_signals().into_iter().filter_map(|signal| i32::try_from(signal).ok())
 }
 
 /// What `fermata checkpoint --stop` does.

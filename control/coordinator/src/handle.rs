@@ -14,6 +14,7 @@ use fermata_job::Config;
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, within};
 use fermata_sysio::Log;
 use fermata_transport::{Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,6 +89,13 @@ impl Handle {
     #[must_use]
     pub fn lost_host(&self) -> Option<LostHost> {
         self.shared.losses.worst()
+    }
+
+    /// The signals of `FERMATA_SAVE_ON` that have come to any rank since this was last asked. A
+    /// process manager sends one to every rank: it is told once.
+    #[must_use]
+    pub fn take_signals(&self) -> BTreeSet<u32> {
+        self.shared.signals.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default()
     }
 
     /// Ends the coordinator and waits for its thread, which may be storing a snapshot, as long as

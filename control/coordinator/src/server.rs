@@ -247,6 +247,12 @@ impl Server {
                 None
             }
             Action::Prune => (!self.storage_worker.prune()).then(|| Event::Pruned(Vec::new())),
+            Action::Signalled { signal, .. } => {
+                if let Ok(mut signals) = self.shared.signals.lock() {
+                    signals.insert(signal);
+                }
+                None
+            }
             Action::Log(text) => {
                 self.say(&text);
                 None

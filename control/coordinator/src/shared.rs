@@ -2,6 +2,7 @@
 //! What the coordinator's thread and whoever holds its handle say to each other.
 
 use crate::losses::Losses;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -15,6 +16,8 @@ pub(crate) struct Shared {
     pub losses: Losses,
     pub committed: Mutex<Committed>,
     pub ends: Mutex<Ends>,
+    /// Signals that have come to ranks, and that nobody has asked for yet.
+    pub signals: Mutex<BTreeSet<u32>>,
 }
 
 /// The newest committed checkpoint.

@@ -125,6 +125,14 @@ pub enum Action {
     Discard(u32),
     /// Remove old snapshots; answer with `Pruned`. No checkpoint begins before.
     Prune,
+    /// A signal that is to save the job has come to a rank, or to a process that becomes one; the
+    /// process runs on, or its own handler has run.
+    Signalled {
+        /// World rank, once known.
+        rank: Option<u32>,
+        /// Its number, 1 to 64.
+        signal: u32,
+    },
     /// For the log.
     Log(String),
 }

@@ -15,6 +15,10 @@ use crate::texts::{self, Scene, with_hint};
 use fermata_protocol::RankId;
 use fermata_types::{Alive, Checkpoint as CheckpointRequest, Exit, Hello, Message, Welcome};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// Numbers that Linux has for signals.
+const SIGNALS: RangeInclusive<u32> = 1..=64;
 
 /// The coordinator.
 #[derive(Debug)]
@@ -203,6 +207,7 @@ impl Machine {
                 self.on_checkpoint(conn, &request, now_ms);
             }
             (Peer::Client, Message::Status(_)) => self.on_status(conn),
+            (Peer::Client, Message::Signalled(heard)) => self.on_signalled(conn, heard.signal),
             (Peer::Agent, message) => self.on_agent(conn, message, now_ms),
             (_, other) => self.turn_away(conn, &Stranger::Says(other.name())),
         }
@@ -218,8 +223,19 @@ impl Machine {
                 }
             }
             Message::Bye(_) => {}
+            Message::Signalled(signalled) => self.on_signalled(conn, signalled.signal),
             other => self.on_report(conn, other, now_ms),
         }
+    }
+
+    /// Whatever the ranks do just now: who has started the job decides what comes of it.
+    fn on_signalled(&mut self, conn: Conn, signal: u32) {
+        if !SIGNALS.contains(&signal) {
+            return;
+        }
+        let rank = self.registry.rank_of(conn);
+        self.log(texts::signalled(rank, signal));
+        self.out.push(Action::Signalled { rank, signal });
     }
 
     fn on_hello(&mut self, conn: Conn, hello: Hello) {

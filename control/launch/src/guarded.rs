@@ -6,10 +6,11 @@
 //! handlers of its own, so ignoring them would not do. Open MPI's helpers on other hosts are
 //! started through `fermata guard`, which does the same there and tells the coordinator of a
 //! signal; hydra's only hand it to the ranks. The ranks hold it: their launcher, which hears of the
-//! signals by `VARIABLE`, sees to that.
+//! signals by `environment::SAVE_ON`, sees to that.
 //!
 //! A job that has to be ended all the same is sent a signal that is not blocked.
 
+use crate::environment::{SAVE_ON, signals_to_save_on};
 use crate::hosts;
 use crate::mpi::Family;
 use crate::start::Start;
@@ -20,9 +21,6 @@ use std::io::{self, IsTerminal};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-
-/// Tells the ranks which signals they hold: numbers, with commas.
-pub const VARIABLE: &str = "FERMATA_SAVE_ON";
 
 /// What ends an mpirun that is deaf to others, in this order. Each mpirun ends at the first, and
 /// its helpers when it has gone.
@@ -44,11 +42,11 @@ pub fn guard(mpirun: &mut Command, save_on: &SaveOn) {
 /// Tells the ranks of one program of the job, on other hosts as well if it spans them.
 pub fn hand_over(mpirun: &mut Command, family: Family, start: &Start) {
     if start.save_on.is_empty() {
-        mpirun.env_remove(VARIABLE);
+        mpirun.env_remove(SAVE_ON);
     } else if start.spans_hosts() {
-        hosts::hand_over(mpirun, family, VARIABLE, start.save_on.text());
+        hosts::hand_over(mpirun, family, SAVE_ON, start.save_on.text());
     } else {
-        mpirun.env(VARIABLE, start.save_on.text());
+        mpirun.env(SAVE_ON, start.save_on.text());
     }
 }
 
@@ -88,13 +86,11 @@ pub fn guard_helpers(
     }
 }
 
-/// A rank begins without what keeps mpirun from the signals: hydra's ranks inherit that.
+/// A rank begins without what keeps mpirun from the signals: hydra's ranks inherit that, and what a
+/// program blocks is not held.
 pub fn begin_rank() {
-    let list = std::env::var(VARIABLE).unwrap_or_default();
-    if let Ok(save_on) = SaveOn::parse(&list) {
-        let numbers: Vec<i32> = save_on.numbers().collect();
-        let _ = fermata_sysio::signals::unblock(&numbers); // else the rank is only harder to end
-    }
+    let numbers: Vec<i32> = signals_to_save_on().into_iter().map(i32::from).collect();
+    let _ = fermata_sysio::signals::unblock(&numbers); // else the rank is not saved by them
 }
 
 /// The signal that brings about at a guarded mpirun what `signal` would at another: itself, unless
@@ -151,10 +147,10 @@ mod tests {
         let start = Start { save_on: SaveOn::parse("TERM,USR1").unwrap(), ..Start::default() };
         let mut command = Command::new("mpirun");
         hand_over(&mut command, Family::OpenMpi, &start);
-        assert_eq!(variable(&command, VARIABLE).as_deref(), Some("10,15"));
+        assert_eq!(variable(&command, SAVE_ON).as_deref(), Some("10,15"));
         assert_eq!(command.get_args().count(), 0);
         let start = Start { hosts: vec!["a".into()], ..start };
         hand_over(&mut command, Family::OpenMpi, &start);
-        assert_eq!(command.get_args().collect::<Vec<_>>(), ["-x", VARIABLE]);
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["-x", SAVE_ON]);
     }
 }
