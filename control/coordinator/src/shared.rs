@@ -25,4 +25,6 @@ pub struct Ends {
     pub have_begun: bool,
     /// Why not all that were there have come to MPI_Finalize; `None`: they have.
     pub shortfall: Option<String>,
+    /// The first rank that left without it, and its host.
+    pub first_to_leave: Option<(u32, String)>,
 }

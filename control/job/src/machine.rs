@@ -13,7 +13,9 @@ use crate::reasons::{Failure, Ranks, Refusal, Stranger};
 use crate::registry::{Peer, Registry};
 use crate::texts::{self, Scene, with_hint};
 use fermata_protocol::RankId;
-use fermata_types::{Alive, Checkpoint as CheckpointRequest, Exit, Hello, Message, Welcome};
+use fermata_types::{
+    Alive, Checkpoint as CheckpointRequest, Exit, Hello, JobEvent, Message, Welcome,
+};
 use std::collections::BTreeSet;
 
 /// The coordinator.
@@ -124,6 +126,14 @@ impl Machine {
         self.registry.shortfall(known).map(|shortfall| self.scene().shortfall(&shortfall))
     }
 
+    /// The rank that was the first to leave the job without MPI_Finalize, and its host. `known`: as
+    /// for `shortfall`.
+    #[must_use]
+    pub fn first_to_leave(&self, known: &BTreeSet<RankId>) -> Option<(RankId, String)> {
+        let rank = self.registry.first_to_leave().filter(|rank| !known.contains(rank))?;
+        Some((rank, self.registry.hosts().get(&rank).cloned().unwrap_or_default()))
+    }
+
     /// All agents, for people.
     #[must_use]
     pub fn rank_views(&self) -> Vec<RankView> {
@@ -159,6 +169,10 @@ impl Machine {
 
     fn log(&mut self, text: impl Into<String>) {
         self.out.push(Action::Log(text.into()));
+    }
+
+    fn history(&mut self, event: JobEvent) {
+        self.out.push(Action::History(Box::new(event)));
     }
 
     fn answer(&mut self, client: Conn, reply: Reply) {
