@@ -57,9 +57,9 @@ impl End {
         }
     }
 
-    /// Whether the job has come to its end.
-    pub fn is_well(&self) -> bool {
-        self.stopped_at.is_none() && self.why.is_none()
+    /// Why the job has not ended well; `None`: it has, or it was stopped.
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
     }
 
     /// The last line: what is saved, and the command that continues. None if the job has ended
@@ -158,27 +158,35 @@ mod tests {
             stopped: false,
             committed_epoch: 0,
             lost_host: None,
-            ends: Ends { have_begun: true, shortfall: shortfall.map(str::to_owned) },
+            ends: Ends {
+                have_begun: true,
+                shortfall: shortfall.map(str::to_owned),
+                first_to_leave: None,
+            },
             timeout: Duration::from_secs(1),
         }
+    }
+
+    fn is_well(end: &End) -> bool {
+        end.stopped_at.is_none() && end.why.is_none()
     }
 
     #[test]
     fn zero_is_for_jobs_that_have_ended_well() {
         let well = End::of(&waited(0), &ending(None));
-        assert!(well.is_well() && well.code == 0);
+        assert!(is_well(&well) && well.code == 0);
         let left = End::of(&waited(0), &ending(Some("rank 1 has ended")));
-        assert!(!left.is_well() && left.code == FAILURE);
+        assert!(!is_well(&left) && left.code == FAILURE);
         let own = End::of(&waited(3), &ending(Some("rank 1 has ended")));
-        assert!(!own.is_well() && own.code == 3);
+        assert!(!is_well(&own) && own.code == 3);
         let stopped = End::of(&waited(1), &JobEnd { stopped: true, ..ending(Some("rank 1")) });
-        assert!(!stopped.is_well() && stopped.code == 0);
+        assert!(!is_well(&stopped) && stopped.code == 0);
         let host = Some(LostHost { name: "b".into(), is_silent: true });
         let given_up = Waited { given_up: Some("b".into()), ..waited(0) };
         let lost = End::of(&given_up, &JobEnd { lost_host: host, ..ending(None) });
         assert_eq!((lost.code, lost.why.as_deref()), (FAILURE, Some("host b is lost")));
         let told = Waited { told: Some(15), ..waited(0) };
-        assert!(End::of(&told, &ending(None)).is_well(), "the program may end at a signal");
+        assert!(is_well(&End::of(&told, &ending(None))), "the program may end at a signal");
         let told = End::of(&told, &ending(Some("rank 1 has ended")));
         assert_eq!(told.why.as_deref(), Some("it was told to end (SIGTERM)"));
     }

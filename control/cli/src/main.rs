@@ -6,26 +6,32 @@ mod again;
 mod cli;
 mod detached;
 mod doctor;
+mod ended;
 mod ending;
 mod exec;
 mod exit;
 mod hints;
+mod history;
 mod jobs;
+mod listing;
 mod manual;
 mod mpi;
+mod np;
 mod output;
 mod ownership;
 mod reach;
 mod restart;
+mod resume;
 mod run;
 mod service;
 mod several;
 mod state;
+mod table;
 mod trial;
 mod trust;
 mod wait;
 
-use clap::FromArgMatches;
+use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command, MpiCommand};
 use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
@@ -44,6 +50,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             start,
             ranks,
             name,
+            resume,
+            again,
             front,
             collectives,
             checkpointer,
@@ -51,10 +59,14 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             encrypt,
             command,
         } => {
-            let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
             let start = Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
-            run::run(&start, ranks, &place, name, front, &command, output)
+            let wanted = run::Wanted { ranks, name, front, command };
+            if resume {
+                resume::resume(start, &wanted, &place, again, output)
+            } else {
+                run::run(&start, &wanted, &place, output)
+            }
         }
         Command::Restart { start, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
@@ -109,7 +121,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Checkpoint { job, stop, timeout } => {
             jobs::checkpoint(&place, job.as_deref(), stop, timeout, output)
         }
-        Command::Jobs => jobs::jobs(&place, output),
+        Command::Jobs => listing::jobs(&place, output),
+        Command::History { job } => history::history(&place, job.as_deref(), output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
         Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
@@ -138,6 +151,7 @@ fn parse() -> Result<Cli, ExitCode> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
     let json = own.into_iter().any(|argument| argument == "--json");
+    let arguments = np::spelled_out(arguments, &Cli::command());
     let parsed = Cli::table()
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));

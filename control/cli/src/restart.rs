@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
-const STOP_WAIT: Duration = Duration::from_secs(20);
+pub const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// How the job is taken up again.
 pub struct How {
@@ -56,13 +56,34 @@ pub fn restart(
     how: How,
     output: Output,
 ) -> Result<u8> {
-    let prefix = Prefix::find()?;
     let Found { job, origin, snapshot } = find_job(place, what)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
     let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
+    let manifest = check_snapshot(origin.as_ref().unwrap_or(&job), &snapshot, output)?;
+    continue_from(start, Point { job, origin, snapshot, manifest }, how, output)
+}
+
+/// A snapshot of which every byte has been checked, and the job, which has been taken for a run.
+pub struct Point {
+    /// Where what comes is kept.
+    pub job: JobDir,
+    /// The job that the snapshot lies with, if that is another directory.
+    pub origin: Option<JobDir>,
+    /// The snapshot.
+    pub snapshot: PathBuf,
+    /// What it consists of.
+    pub manifest: Manifest,
+}
+
+/// Continues from there and waits for the end of the run.
+///
+/// # Errors
+/// It cannot be continued here, or nobody can start it.
+pub fn continue_from(start: &Start, point: Point, how: How, output: Output) -> Result<u8> {
+    let prefix = Prefix::find()?;
+    let Point { job, origin, snapshot, manifest } = point;
     let last_run = origin.as_ref().unwrap_or(&job);
-    let manifest = check_snapshot(last_run, &snapshot, output)?;
     fault(Fault::RestartChecked);
     let before = last_run_of(last_run, &manifest.job, how.here);
     refuse_those_who_run(&job, origin.as_ref(), &manifest, before.as_ref())?;
@@ -109,7 +130,7 @@ pub fn restart(
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
-fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
+pub fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
     let mut argv = argv.to_vec();
     if let Some(program) = argv.first_mut().filter(|name| name.as_bytes().contains(&b'/')) {
         let path = Path::new(cwd).join(&*program);

@@ -12,6 +12,7 @@
 //! Invariant: nothing is printed but by `report`, and that only of what has been changed or cannot
 //!            be as it should.
 
+pub mod allocation;
 pub mod app;
 pub mod back_end;
 mod choice;
