@@ -19,7 +19,7 @@ use std::path::PathBuf;
 
 const OVERVIEW_EXAMPLE: &str = "\
 Example:
-  fermata run -n 4 --mpi openmpi --name work -- ./app args
+  fermata run -n 4 --mpi openmpi --name work ./app args
   fermata checkpoint work --stop
   fermata restart work --mpi mpich";
 
@@ -143,21 +143,30 @@ pub enum Command {
     /// Start a job, on this host or on several
     #[command(after_help = "\
 Example:
-  fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args
-  fermata run -n 8 --host node1,node2 -- ./app args
-  fermata run -n 1 -- ./ocean args : -n 2 ./atmos args")]
+  fermata run -n 4 --mpi openmpi --name work --every 10m ./app args
+  fermata run --name work --resume --every 30m ./app args      # the whole of a batch script
+  fermata run -n 8 --host node1,node2 ./app args
+  fermata run -n 1 ./ocean args : -n 2 ./atmos args")]
     Run {
         #[command(flatten)]
         start: StartArgs,
         #[command(flatten)]
         end: EndArgs,
-        /// Number of ranks, of the first of several programs
-        #[arg(short = 'n', value_name = "N", default_value_t = 1,
+        /// Number of ranks, of the first of several programs; -np as well [default: what the batch
+        /// system gives, else 1]
+        #[arg(short = 'n', long = "np", value_name = "N",
               value_parser = clap::value_parser!(u32).range(1..))]
-        ranks: u32,
+        ranks: Option<u32>,
         /// Job name [default: PROGRAM-NUMBER]
         #[arg(long, value_name = "JOB")]
         name: Option<String>,
+        /// Continue from the newest intact snapshot of the job of that --name, else begin; a job
+        /// that has finished is not run again
+        #[arg(long, requires = "name")]
+        resume: bool,
+        /// With --resume: also if the job has finished, from its newest snapshot
+        #[arg(long, requires = "resume")]
+        again: bool,
         /// The MPI the program was built for, if its libraries do not tell: ompi or mpich
         #[arg(long, value_name = "NAME")]
         front: Option<String>,
@@ -173,8 +182,9 @@ Example:
         /// Encrypt the memory in snapshots, with your key; a restart continues so
         #[arg(long)]
         encrypt: bool,
-        /// The program and its arguments, after --; further ones after : and -n N
-        #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
+        /// The program and its arguments, also after --; further ones after : and -n N
+        #[arg(trailing_var_arg = true, required = true,
+              value_hint = ValueHint::CommandWithArguments)]
         command: Vec<OsString>,
     },
     /// Become one rank, under any mpirun or srun
@@ -292,6 +302,14 @@ Example:
 Example:
   fermata jobs --json")]
     Jobs,
+    /// Show what has happened to a job, over all its runs
+    #[command(after_help = "\
+Example:
+  fermata history work")]
+    History {
+        /// Job name [default: the one that runs, else the one begun last]
+        job: Option<String>,
+    },
     /// List the snapshots of a job
     #[command(after_help = "\
 Example:

@@ -69,9 +69,9 @@ impl End {
         }
     }
 
-    /// Whether the job has come to its end.
-    pub fn is_well(&self) -> bool {
-        self.stopped_at.is_none() && self.why.is_none()
+    /// Why the job has not ended well; `None`: it has, or it was stopped.
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
     }
 
     /// The last line: what is saved, and the command that continues. None if the job has ended
@@ -186,31 +186,35 @@ mod tests {
         End::of(Family::OpenMpi, waited, ending, None)
     }
 
+    fn is_well(end: &End) -> bool {
+        end.stopped_at.is_none() && end.why.is_none()
+    }
+
     #[test]
     fn a_job_that_a_signal_has_stopped_is_saved_and_not_done() {
         let stopped = JobEnd { stopped: true, ..ending(Some("rank 1")) };
         let end = End::of(Family::OpenMpi, &waited(1), &stopped, Some(Why::Signal(15)));
         assert_eq!((end.code, end.ending.clone()), (SAVED, Ending::Stopped));
         let end = End::of(Family::OpenMpi, &waited(0), &ending(None), Some(Why::Limit));
-        assert!(end.code == 0 && end.is_well(), "it was done before it could be saved");
+        assert!(end.code == 0 && is_well(&end), "it was done before it could be saved");
     }
 
     #[test]
     fn zero_is_for_jobs_that_have_ended_well() {
         let well = of(&waited(0), &ending(None));
-        assert!(well.is_well() && well.code == 0);
+        assert!(is_well(&well) && well.code == 0);
         let left = of(&waited(0), &ending(Some("rank 1 has ended")));
-        assert!(!left.is_well() && left.code == FAILURE);
+        assert!(!is_well(&left) && left.code == FAILURE);
         let own = of(&waited(3), &ending(Some("rank 1 has ended")));
-        assert!(!own.is_well() && own.code == 3);
+        assert!(!is_well(&own) && own.code == 3);
         let stopped = of(&waited(1), &JobEnd { stopped: true, ..ending(Some("rank 1")) });
-        assert!(!stopped.is_well() && stopped.code == 0);
+        assert!(!is_well(&stopped) && stopped.code == 0);
         let host = Some(LostHost { name: "b".into(), is_silent: true });
         let given_up = Waited { given_up: Some("b".into()), ..waited(0) };
         let lost = of(&given_up, &JobEnd { lost_host: host, ..ending(None) });
         assert_eq!((lost.code, lost.why.as_deref()), (FAILURE, Some("host b is lost")));
         let told = Waited { told: Some(15), ..waited(0) };
-        assert!(of(&told, &ending(None)).is_well(), "the program may end at a signal");
+        assert!(is_well(&of(&told, &ending(None))), "the program may end at a signal");
         let told = of(&told, &ending(Some("rank 1 has ended")));
         assert_eq!(told.why.as_deref(), Some("it was told to end (SIGTERM)"));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, prune.
+//! The commands about jobs and snapshots that exist: checkpoint, snapshots, inspect, prune.
 //! Listing needs no coordinator.
 
 use crate::exit::{FAILURE, REFUSED, damaged, refused};
@@ -18,9 +18,7 @@ use fermata_storage::{
     remove_leftovers,
 };
 use fermata_sysio::print_error;
-use fermata_types::{
-    Checkpointer, JobRecord, MANIFEST_FILE, file_kind, object_kind, sealing, words,
-};
+use fermata_types::{Checkpointer, JobRecord, MANIFEST_FILE, file_kind, object_kind, sealing};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -191,36 +189,6 @@ fn lost(job: &JobDir, error: &ClientError) -> anyhow::Error {
         hints::name_of(job),
         hints::for_job(job, "snapshots", "")
     )
-}
-
-/// `fermata jobs`
-pub fn jobs(place: &JobsDir, output: Output) -> Result<u8> {
-    let mut rows = Vec::new();
-    let mut text = String::new();
-    for (job, record) in list_jobs(place.dir()) {
-        let snapshots = list_snapshots(&job);
-        let newest = snapshots.last().map(|snapshot| snapshot.epoch);
-        let state = state_of(&job, &record).name();
-        let owner = job.other_owner();
-        text += &format!(
-            "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
-            record.job,
-            record.size,
-            record.lower,
-            snapshots.len(),
-            newest.map_or(String::new(), |epoch| format!(", newest {epoch}"))
-                + &owner.map_or(String::new(), |owner| format!(", of user {owner}")),
-        );
-        rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
-            "mpi": record.lower, "front": record.front, "argv": words::value(&record.argv),
-            "snapshots": snapshots.len(), "newest_epoch": newest,
-            "path": job.path(), "socket": record.socket}));
-    }
-    if text.is_empty() {
-        text = format!("no jobs in {}", place.dir().display());
-    }
-    output.answer(text, &Value::Array(rows))?;
-    Ok(0)
 }
 
 /// `fermata snapshots`

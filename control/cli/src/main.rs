@@ -7,15 +7,19 @@ mod cli;
 mod detached;
 mod doctor;
 mod end_args;
+mod ended;
 mod ending;
 mod exec;
 mod exit;
 mod guard;
 mod hints;
+mod history;
 mod jobs;
 mod life;
+mod listing;
 mod manual;
 mod mpi;
+mod np;
 mod onward;
 mod outcome;
 mod output;
@@ -23,16 +27,18 @@ mod ownership;
 mod reach;
 mod recover;
 mod restart;
+mod resume;
 mod run;
 mod service;
 mod several;
 mod state;
+mod table;
 mod taking;
 mod trial;
 mod trust;
 mod wait;
 
-use clap::FromArgMatches;
+use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command, MpiCommand};
 use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
@@ -53,6 +59,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             end,
             ranks,
             name,
+            resume,
+            again,
             front,
             collectives,
             checkpointer,
@@ -60,13 +68,17 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             encrypt,
             command,
         } => {
-            let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
             let life = Life::new(end)?;
             let save_on = life.save_on().clone();
             let start =
                 Start { collectives, checkpointer, save_files, encrypt, save_on, ..start.into() };
-            run::run(&start, ranks, &place, name, front, &command, life, output)
+            let wanted = run::Wanted { ranks, name, front, command };
+            if resume {
+                resume::resume(start, &wanted, &place, again, life, output)
+            } else {
+                run::run(&start, &wanted, &place, life, output)
+            }
         }
         Command::Restart { start, end, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
@@ -123,7 +135,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Checkpoint { job, stop, timeout } => {
             jobs::checkpoint(&place, job.as_deref(), stop, timeout, output)
         }
-        Command::Jobs => jobs::jobs(&place, output),
+        Command::Jobs => listing::jobs(&place, output),
+        Command::History { job } => history::history(&place, job.as_deref(), output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
         Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
@@ -155,6 +168,7 @@ fn parse() -> Result<Cli, ExitCode> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
     let json = own.into_iter().any(|argument| argument == "--json");
+    let arguments = np::spelled_out(arguments, &Cli::command());
     let parsed = Cli::table()
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));

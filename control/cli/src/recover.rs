@@ -5,7 +5,7 @@
 //! A run that follows another continues from the newest intact snapshot that was committed since
 //! the first one began; where there is none it begins as the first did.
 
-use crate::exit::{self, DAMAGED, SAVED};
+use crate::exit::{self, DAMAGED, FAILURE, SAVED};
 use crate::hints;
 use crate::life::Life;
 use crate::onward::go_onward;
@@ -23,7 +23,6 @@ use fermata_policy::spares::{Place, places};
 use fermata_storage::{JobDir, list_snapshots};
 use fermata_sysio::print_error;
 use fermata_types::JobRecord;
-use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -32,34 +31,43 @@ const TICK: Duration = Duration::from_millis(50);
 /// What a run begins with.
 #[derive(Clone)]
 pub enum From {
-    /// The program, from its beginning.
-    Beginning(JobRecord),
+    /// The program of a job, from its beginning.
+    Beginning(JobDir, JobRecord),
     /// A snapshot.
-    Snapshot {
-        /// The job that it lies with, if that is another directory.
-        origin: Option<JobDir>,
-        /// Its directory.
-        snapshot: PathBuf,
+    Point {
+        /// With its job.
+        point: Box<Point>,
         /// How it is taken up.
         how: How,
     },
+}
+
+impl From {
+    fn job(&self) -> JobDir {
+        match self {
+            Self::Beginning(job, _) => job.clone(),
+            Self::Point { point, .. } => point.job.clone(),
+        }
+    }
+
+    fn begin(self, start: &Start, life: &mut Life) -> Result<Ran> {
+        match self {
+            Self::Beginning(job, record) => run::begin(&job, start, record, life),
+            Self::Point { point, how } => continue_from(start, *point, how, life),
+        }
+    }
 }
 
 /// Runs the job, again if need be, and says how that has ended. Returns the exit code.
 ///
 /// # Errors
 /// A run cannot be begun.
-pub fn until_it_ends(
-    job: &JobDir,
-    start: &Start,
-    first: From,
-    mut life: Life,
-    output: Output,
-) -> Result<u8> {
+pub fn until_it_ends(start: &Start, first: From, mut life: Life, output: Output) -> Result<u8> {
+    let job = &first.job();
     let before = newest_epoch(job);
     let mut recovery = Recovery::new(life.options.retries);
     let mut start = start.clone();
-    let mut ran = begin(job, &start, first.clone(), &mut life, output)?;
+    let mut ran = first.clone().begin(&start, &mut life)?;
     let verdict = loop {
         let newest = Some(newest_epoch(job)).filter(|epoch| *epoch > before).unwrap_or(0);
         let ended = Event::Ended { ending: ran.end.ending.clone(), newest_epoch: newest };
@@ -76,15 +84,6 @@ pub fn until_it_ends(
         }
     };
     Ok(finish(job, &start, &ran, &verdict, before, &life, output))
-}
-
-fn begin(job: &JobDir, start: &Start, from: From, life: &mut Life, output: Output) -> Result<Ran> {
-    match from {
-        From::Beginning(record) => run::begin(job, start, record, life),
-        From::Snapshot { origin, snapshot, how } => {
-            continue_from(start, Point::check(job, origin, snapshot, output)?, how, life)
-        }
-    }
 }
 
 /// From the newest snapshot that is intact. `before`: older ones are not of this chain.
@@ -109,16 +108,16 @@ fn again(
             Err(error) => return Err(error),
         }
     }
-    begin(job, start, first.clone(), life, output)
+    first.clone().begin(start, life)
 }
 
 /// As the first run has taken up what it began with; nothing has moved since.
 fn in_place(first: &From) -> How {
-    let files = match first {
-        From::Beginning(_) => Rule::default(),
-        From::Snapshot { how, .. } => how.files,
+    let (here, files) = match first {
+        From::Beginning(..) => (true, Rule::default()),
+        From::Point { how, .. } => (how.here, how.files),
     };
-    How { here: false, files, moves: Moves::default() }
+    How { here, files, moves: Moves::default() }
 }
 
 fn newest_epoch(job: &JobDir) -> u32 {
@@ -203,6 +202,7 @@ fn finish(
     // What broke off at the end of the time is saved as far as its newest snapshot.
     let is_saved = *verdict == Verdict::StopAsked && newest_epoch(job) > before;
     let code = if is_saved { SAVED } else { ran.end.code };
+    let code = if ran.is_recorded { code } else { code.max(FAILURE) };
     ran.end.answer(&ran.record, code, output);
     if code == SAVED {
         go_onward(life);

@@ -64,11 +64,12 @@ pub fn restart(
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
     let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
-    let from = From::Snapshot { origin, snapshot, how };
-    recover::until_it_ends(&job, start, from, life, output)
+    let point = Point::check(&job, origin, snapshot, output)?;
+    recover::until_it_ends(start, From::Point { point: Box::new(point), how }, life, output)
 }
 
 /// A snapshot of which every byte has been checked, and the job, which has been taken for a run.
+#[derive(Clone)]
 pub struct Point {
     /// Where what comes is kept.
     pub job: JobDir,
@@ -150,7 +151,7 @@ pub fn continue_from(start: &Start, point: Point, how: How, life: &mut Life) -> 
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
-fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
+pub fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
     let mut argv = argv.to_vec();
     if let Some(program) = argv.first_mut().filter(|name| name.as_bytes().contains(&b'/')) {
         let path = Path::new(cwd).join(&*program);

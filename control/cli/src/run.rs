@@ -6,6 +6,7 @@
 //! Invariant: this process holds the job's lock from before it looks at the job until its own end.
 
 use crate::again;
+use crate::ended;
 use crate::ending::{End, command_to_resume};
 use crate::exit::refused;
 use crate::hints;
@@ -13,69 +14,117 @@ use crate::jobs::{JobsDir, unix_now_s};
 use crate::life::Life;
 use crate::output::Output;
 use crate::recover::{self, From};
-use crate::service::{Service, make_directory, no_directory, start_coordinator};
+use crate::service::{self, Service, make_directory, no_directory, start_coordinator};
 use crate::several;
 use crate::state::{refuse_living_ranks, take};
 use crate::wait;
 use anyhow::{Context, Result};
-use fermata_coordinator::JobEnd;
+use fermata_launch::allocation;
 use fermata_launch::app::App;
 use fermata_launch::hosts::Hosts;
+use fermata_launch::mpi::Lower;
 use fermata_launch::mpirun::{self, LaunchContext, Restore};
 use fermata_launch::names::{check_name, name_after};
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::{files, kept, key, parts};
-use fermata_storage::{JobDir, JobLock, list_snapshots, read_manifest, within};
-use fermata_sysio::FileLimit;
+use fermata_storage::{JobDir, JobLock, list_snapshots, read_manifest};
+use fermata_sysio::{FileLimit, print_error};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord};
+use fermata_types::{Checkpointer, JobRecord, ProgramRecord};
 use std::ffi::OsString;
 use std::time::Duration;
 
 /// So long a new run waits for one that is just ending.
 const ENDING_WAIT: Duration = Duration::from_secs(3);
 
-/// `fermata run`
-pub fn run(
-    start: &Start,
-    ranks: u32,
-    place: &JobsDir,
-    name: Option<&str>,
-    front: Option<&str>,
-    command: &[OsString],
-    life: Life,
-    output: Output,
-) -> Result<u8> {
-    let prefix = Prefix::find()?;
-    let mut programs = several::split(command, ranks)?;
-    let apps = programs.iter().map(|program| App::resolve(&program.argv));
-    let app = apps.collect::<Result<Vec<_>>>()?.swap_remove(0);
-    let native = if front.is_some() { Some(app.front(front, None)?.family) } else { app.family()? };
-    let lower = prefix.choose(start.mpi.as_deref(), native)?;
-    let front = app.front(front, Some(lower.family))?;
-    front.path(&prefix)?;
-    prefix.check_ready(&lower)?;
-    let ranks = several::ranks(&programs)?;
-    start.hosts(ranks, start.checkpointer)?;
-    if start.encrypt {
-        key::check_encryption(start.checkpointer)?;
+/// What is to be run.
+pub struct Wanted {
+    /// How many ranks, of the first of several programs; `None`: nobody says.
+    pub ranks: Option<u32>,
+    /// The job's name, if it is to have a certain one.
+    pub name: Option<String>,
+    /// The program's MPI, if it is told.
+    pub front: Option<String>,
+    /// The program, or several, as `several::split` takes them.
+    pub command: Vec<OsString>,
+}
+
+impl Wanted {
+    /// The programs, each with its ranks: those of the only one are the batch system's if nobody
+    /// says.
+    fn programs(&self) -> Result<Vec<ProgramRecord>> {
+        let is_open = self.ranks.is_none() && !self.command.iter().any(|word| word == ":");
+        let allocated = if is_open { allocation::ranks()? } else { None };
+        if let Some((ranks, variable)) = allocated {
+            print_error(format_args!("-n {ranks}, as {variable} says"));
+        }
+        let ranks = self.ranks.or(allocated.map(|(ranks, _)| ranks)).unwrap_or(1);
+        several::split(&self.command, ranks)
     }
-    let (job, name, _lock) = new_job(place, name, &app)?; // the lock: until this process ends
-    let record = JobRecord {
-        job: name,
-        argv: programs[0].argv.clone(),
-        programs: if programs.len() > 1 { std::mem::take(&mut programs) } else { vec![] },
-        cwd: cwd(),
-        size: ranks,
-        lower: lower.name.clone(),
-        front: front.name.into(),
-        keep: start.keep.unwrap_or(KEEP_DEFAULT),
-        checkpointer: start.checkpointer,
-        ..JobRecord::default()
-    };
-    parts::keep(&prefix, &job, &record.front);
-    recover::until_it_ends(&job, start, From::Beginning(record), life, output)
+}
+
+/// A job that can be run: all that could be refused has been looked at.
+pub struct Plan {
+    prefix: Prefix,
+    lower: Lower,
+    front: &'static str,
+    app: App,
+    programs: Vec<ProgramRecord>,
+    ranks: u32,
+}
+
+impl Plan {
+    /// # Errors
+    /// It cannot be run.
+    pub fn of(start: &Start, wanted: &Wanted) -> Result<Self> {
+        let prefix = Prefix::find()?;
+        let programs = wanted.programs()?;
+        let apps = programs.iter().map(|program| App::resolve(&program.argv));
+        let app = apps.collect::<Result<Vec<_>>>()?.swap_remove(0);
+        let front = wanted.front.as_deref();
+        let told = front.map(|_| app.front(front, None)).transpose()?;
+        let native = told.map_or_else(|| app.family(), |front| Ok(Some(front.family)))?;
+        let lower = prefix.choose(start.mpi.as_deref(), native)?;
+        let front = app.front(front, Some(lower.family))?;
+        front.path(&prefix)?;
+        prefix.check_ready(&lower)?;
+        let ranks = several::ranks(&programs)?;
+        start.hosts(ranks, start.checkpointer)?;
+        if start.encrypt {
+            key::check_encryption(start.checkpointer)?;
+        }
+        Ok(Self { prefix, lower, front: front.name, app, programs, ranks })
+    }
+
+    /// Runs it from its beginning, as this job, which has been taken for that.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn run(
+        self,
+        start: &Start,
+        job: &JobDir,
+        name: String,
+        life: Life,
+        output: Output,
+    ) -> Result<u8> {
+        let Self { prefix, lower, front, mut programs, ranks, .. } = self;
+        let record = JobRecord {
+            job: name,
+            argv: programs[0].argv.clone(),
+            programs: if programs.len() > 1 { std::mem::take(&mut programs) } else { vec![] },
+            cwd: cwd(),
+            size: ranks,
+            lower: lower.name.clone(),
+            front: front.into(),
+            keep: start.keep.unwrap_or(KEEP_DEFAULT),
+            checkpointer: start.checkpointer,
+            ..JobRecord::default()
+        };
+        parts::keep(&prefix, job, &record.front);
+        recover::until_it_ends(start, From::Beginning(job.clone(), record), life, output)
+    }
 }
 
 /// Runs a job from its beginning, as this record says.
@@ -91,14 +140,21 @@ pub fn begin(job: &JobDir, start: &Start, record: JobRecord, life: &mut Life) ->
     launch(&context, job, record, None, life)
 }
 
-/// For the job's record. `end`: if mpirun could be started and waited for.
-fn note_how_it_ended(record: &mut JobRecord, end: Option<&End>, ending: &JobEnd) {
-    record.ended_well = end.is_some_and(End::is_well);
-    let lost = ending.lost_host.as_ref().filter(|_| !record.ended_well);
-    record.lost_host = lost.map(|host| host.name.clone()).unwrap_or_default();
+/// `fermata run`
+pub fn run(
+    start: &Start,
+    wanted: &Wanted,
+    place: &JobsDir,
+    life: Life,
+    output: Output,
+) -> Result<u8> {
+    let plan = Plan::of(start, wanted)?;
+    // The lock: until this process ends.
+    let (job, name, _lock) = new_job(place, wanted.name.as_deref(), &plan.app)?;
+    plan.run(start, &job, name, life, output)
 }
 
-fn cwd() -> String {
+pub fn cwd() -> String {
     std::env::current_dir().map_or(String::new(), |dir| dir.to_string_lossy().into_owned())
 }
 
@@ -114,12 +170,12 @@ fn new_job(place: &JobsDir, name: Option<&str>, app: &App) -> Result<(JobDir, St
         }
         if !list_snapshots(&job).is_empty() {
             // What has ended well is not to be done again.
-            let ended_well = job.read_record().is_ok_and(|record| record.ended_well);
+            let has_finished = job.read_record().is_ok_and(|record| record.has_finished());
             let restart = format!("{}, or ", hints::for_job(&job, "restart", ""));
             return Err(refused(format!(
                 "a job '{name}' with snapshots exists in {}\n  hint: {}another --name",
                 place.dir().display(),
-                if ended_well { "" } else { &restart }
+                if has_finished { "" } else { &restart }
             )));
         }
         return Ok((job, name.to_owned(), lock));
@@ -143,6 +199,8 @@ pub struct Ran {
     pub end: End,
     /// What there is to say of it, for the next one.
     pub record: JobRecord,
+    /// That is on disk.
+    pub is_recorded: bool,
     /// How long the job's directory may be waited for.
     pub timeout: Duration,
 }
@@ -165,6 +223,7 @@ pub fn launch(
     life.begin_run(bytes.map(|manifest| manifest.bytes()))?;
     let service = Service { every_ms, network, restored, ..Service::default() };
     again::note(&mut record, start, context.hosts.as_ref().map_or(&[], Hosts::all));
+    record.run_number = job.read_record().map_or(0, |before| before.run_number) + 1;
     key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
     let coordinator = start_coordinator(&job, &mut record, service)?;
@@ -193,12 +252,14 @@ pub fn launch(
     let waited =
         spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &resume));
     let ending = wait::for_coordinator(coordinator)?;
-    let end = waited.map(|waited| End::of(context.lower.family, &waited, &ending, life.why()));
-    note_how_it_ended(&mut record, end.as_ref().ok(), &ending);
-    // Other hosts cannot see that this process is gone. If this fails, they are only less sure.
-    record.socket.clear();
-    record.addresses.clear();
-    let (last, directory) = (record.clone(), job.clone());
-    within(ending.timeout, move || again::write(&directory, &last));
-    Ok(Ran { end: end?, record, timeout: ending.timeout })
+    let end = waited.map(|waited| {
+        let end = End::of(context.lower.family, &waited, &ending, life.why());
+        (ended::of(&waited, &ending, &end), end)
+    });
+    let ended = end.as_ref().map_or_else(ended::before_ranks, |(ended, _)| ended.clone());
+    record.end(ended, unix_now_s());
+    record.lost_host = ending.lost_host.filter(|_| !record.ended_well).unwrap_or_default().name;
+    let is_recorded = service::leave(&job, &mut record, ending.timeout);
+    let (_, end) = end?;
+    Ok(Ran { end, record, is_recorded, timeout: ending.timeout })
 }

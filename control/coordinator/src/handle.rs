@@ -115,6 +115,10 @@ impl Handle {
             self.thread = None; // it hangs in a call on the disk
         }
         self.join(timeout);
+        self.end(timeout)
+    }
+
+    fn end(&self, timeout: Duration) -> JobEnd {
         JobEnd {
             stopped: self.was_stopped(),
             committed_epoch: self.committed().epoch,
@@ -124,9 +128,11 @@ impl Handle {
         }
     }
 
-    /// Waits until the coordinator ends by itself (`Options::linger`).
-    pub fn wait(mut self) {
+    /// Waits until the coordinator ends by itself (`Options::linger`). Returns how it was then.
+    #[must_use]
+    pub fn wait(mut self) -> JobEnd {
         self.join(LEAVE_MAX);
+        self.end(LEAVE_MAX)
     }
 
     fn is_running(&self) -> bool {

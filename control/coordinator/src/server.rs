@@ -11,15 +11,15 @@ use crate::strangers::Strangers;
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_job::ending::{self, Ending};
 use fermata_job::{Action, Config, Conn, DiskError, Event, Machine};
-use fermata_storage::discard;
+use fermata_storage::{discard, note_event};
 use fermata_sysio::Log;
 use fermata_transport::Writer;
-use fermata_types::{Message, encode_frame};
+use fermata_types::{JobEvent, Message, encode_frame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The thread's own.
 pub(crate) struct Server {
@@ -29,6 +29,8 @@ pub(crate) struct Server {
     options: Options,
     peers: BTreeMap<Conn, Box<dyn Writer>>,
     log: Log,
+    /// That it cannot be written.
+    has_told_of_history: bool,
     strangers: Strangers,
     begun: Instant,
     shared: Arc<Shared>,
@@ -50,6 +52,7 @@ impl Server {
             options,
             peers: BTreeMap::new(),
             log,
+            has_told_of_history: false,
             strangers: Strangers::default(),
             begun: Instant::now(),
             shared,
@@ -257,6 +260,20 @@ impl Server {
                 self.say(&text);
                 None
             }
+            Action::History(event) => {
+                self.note(&event);
+                None
+            }
+        }
+    }
+
+    /// Blocks as the log does, which lies in the same directory.
+    fn note(&mut self, event: &JobEvent) {
+        let Options { job, run, .. } = &self.options;
+        let noted = note_event(job, *run, SystemTime::now(), event);
+        if let Some(error) = noted.err().filter(|_| !self.has_told_of_history) {
+            self.log.say(&format!("events are missing in the job's history: {error}"));
+            self.has_told_of_history = true;
         }
     }
 

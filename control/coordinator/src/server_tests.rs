@@ -68,6 +68,7 @@ fn options(dir: &std::path::Path) -> Options {
     Options {
         job: JobDir::new(dir, "job"),
         name: "job".into(),
+        run: 1,
         argv: vec!["app".into()],
         programs: vec![],
         front: "ompi".into(),

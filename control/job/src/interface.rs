@@ -2,7 +2,7 @@
 //! What the machine hears and wants, as plain data. The shell that performs it puts figures into
 //! JSON and gives errors of the disk their text.
 
-use fermata_types::{Checkpointer, Message};
+use fermata_types::{Checkpointer, JobEvent, Message};
 
 /// A connection, numbered by the shell; never reused.
 pub type Conn = u64;
@@ -135,6 +135,8 @@ pub enum Action {
     },
     /// For the log.
     Log(String),
+    /// For the job's history.
+    History(Box<JobEvent>),
 }
 
 /// How a command ended at the coordinator.

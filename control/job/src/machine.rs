@@ -13,7 +13,9 @@ use crate::reasons::{Failure, Ranks, Refusal, Stranger};
 use crate::registry::{Peer, Registry};
 use crate::texts::{self, Scene, with_hint};
 use fermata_protocol::RankId;
-use fermata_types::{Alive, Checkpoint as CheckpointRequest, Exit, Hello, Message, Welcome};
+use fermata_types::{
+    Alive, Checkpoint as CheckpointRequest, Exit, Hello, JobEvent, Message, Welcome,
+};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
@@ -180,6 +182,10 @@ impl Machine {
 
     fn log(&mut self, text: impl Into<String>) {
         self.out.push(Action::Log(text.into()));
+    }
+
+    fn history(&mut self, event: JobEvent) {
+        self.out.push(Action::History(Box::new(event)));
     }
 
     fn answer(&mut self, client: Conn, reply: Reply) {

@@ -326,8 +326,7 @@ pub(crate) fn all_ready(size: u32) -> String {
 }
 
 pub(crate) fn signalled(rank: Option<RankId>, signal: u32) -> String {
-    let who =
-        rank.map_or_else(|| "a process that is no rank".to_owned(), |r| format!("rank {r}"));
+    let who = rank.map_or_else(|| "a process that is no rank".to_owned(), |r| format!("rank {r}"));
     format!("signal {signal} has come to {who}")
 }
 

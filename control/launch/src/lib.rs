@@ -13,6 +13,7 @@
 //! Invariant: nothing is printed but by `report`, and that only of what has been changed or cannot
 //!            be as it should.
 
+pub mod allocation;
 pub mod app;
 pub mod ask;
 pub mod back_end;
