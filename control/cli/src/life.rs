@@ -154,7 +154,8 @@ impl Life {
 
     fn heard(&mut self, coordinator: &Handle) -> Vec<signals::Event> {
         let mut heard: BTreeSet<i32> = self.pending().into_iter().collect();
-        heard.extend(signals_of_ranks(coordinator));
+        // A rank has had its signal: nothing of it is handed to the job again.
+        heard.extend(signals_of_ranks(coordinator).filter(|signal| self.save_on.has(*signal)));
         heard.into_iter().map(signals::Event::Signal).collect()
     }
 

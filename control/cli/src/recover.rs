@@ -63,7 +63,7 @@ impl From {
 /// # Errors
 /// A run cannot be begun.
 pub fn until_it_ends(start: &Start, first: From, mut life: Life, output: Output) -> Result<u8> {
-    let job = &first.job();
+    let job = &first.job().canonical()?;
     let before = newest_epoch(job);
     let mut recovery = Recovery::new(life.options.retries);
     let mut start = start.clone();
@@ -196,7 +196,9 @@ fn finish(
             "it is not begun again: {} {times} times without a snapshot between",
             shown(cause)
         )),
-        Verdict::StopAsked => Some("it is not begun again: its time ends".into()),
+        Verdict::StopAsked => {
+            Some("it is not begun again: it was told to end, or its time is over".into())
+        }
     };
     ran.end.report(job, start, ran.timeout, why.as_deref());
     // What broke off at the end of the time is saved as far as its newest snapshot.

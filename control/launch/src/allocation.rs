@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a batch system says of the allocation that this process runs in.
 
+use crate::batch::Batch;
 use crate::problem::refused;
 use anyhow::Result;
 use fermata_storage::{Whose, open_file};
 use std::io;
 use std::path::Path;
-
-/// The variables by which a batch system tells its job's id.
-const IDS: [(&str, &str); 5] = [
-    ("flux", "FLUX_JOB_ID"),
-    ("slurm", "SLURM_JOB_ID"),
-    ("pbs", "PBS_JOBID"),
-    ("lsf", "LSB_JOBID"),
-    ("sge", "JOB_ID"),
-];
 
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
@@ -23,11 +15,10 @@ fn variable(name: &str) -> Option<String> {
 /// The batch system and its job's id, for people: `slurm 123`. Empty: there is none.
 pub fn batch_job() -> String {
     // JOB_ID alone may be anybody's variable.
-    let is_told = |system: &str| system != "sge" || variable("PE_HOSTFILE").is_some();
-    let found = IDS.iter().find_map(|(system, name)| {
-        Some(format!("{system} {}", variable(name).filter(|_| is_told(system))?))
-    });
-    found.unwrap_or_default()
+    let of_sge = || variable("PE_HOSTFILE").and(variable("JOB_ID")).map(|job| format!("sge {job}"));
+    let found =
+        Batch::detect().map(|batch| format!("{} {}", batch.name().to_lowercase(), batch.job));
+    found.or_else(of_sge).unwrap_or_default()
 }
 
 /// How many ranks the allocation is for, and the variable that says so; `None`: outside of one, or
