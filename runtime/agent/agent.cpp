@@ -71,6 +71,7 @@ struct Agent {
   agent::Saving saving;
   bool asking;       // the rank waits for the answer to ASK
   u32 asked_after;   // the last checkpoint whose SAVE it had obeyed then
+  i32 signal;        // that is still to be told, as heard() says
   int signals;       // a signalfd(2) that says when heard() may have something to tell
   u64 heard_ms;      // when the coordinator was last heard, or nothing was waited for
   Count clocks[kClockCapacity];
@@ -340,10 +341,10 @@ int watch_signals() {
 
 // Returns whether there may be more at any moment; else a signal waits that the program will take.
 bool tell_signals() {
-  for (;;) {
-    const i32 signal = launcher().heard();
-    if (signal <= 0) return signal == 0;
-    self.connection.send(wire::Signalled{u32(signal)});
+  for (;; self.signal = 0) {
+    if (self.signal <= 0) self.signal = launcher().heard();
+    if (self.signal <= 0) return self.signal == 0;
+    if (self.connection.send(wire::Signalled{u32(self.signal)}) != 0) return false;
   }
 }
 

@@ -138,8 +138,7 @@ static void test_own() {
 static void test_handlers() {
   sys::KernelAction action;
   EXPECT(sys::sigaction(SIGTERM, nullptr, &action) && is_own(action));
-  show_default(SIGTERM, action);
-  EXPECT(action.handler == sys::kSigDfl);
+  EXPECT(hides_default(action) && hidden_default(SIGTERM).handler == sys::kSigDfl);
   UserContext context{};
   context.mask = kernel_mask();
   note_action(SIGTERM, 0x1234, &context);
@@ -148,6 +147,21 @@ static void test_handlers() {
   note_action(SIGTERM, sys::kSigDfl, &context);
   EXPECT(context.mask & sys::signal_bit(SIGTERM));
   EXPECT(nudged == 0);  // there is one thread
+}
+
+/// The kernel has put the default in the place of a handler for one time, which has run.
+static void test_handler_for_one_time() {
+  UserContext context{};
+  context.mask = kernel_mask();
+  note_action(SIGTERM, 0x1234, &context);
+  const sys::KernelAction natural{};
+  (void)sys::sigaction(SIGTERM, &natural, nullptr);
+  *reinterpret_cast<u64*>(kHeardHandlers) = sys::signal_bit(SIGTERM);
+  EXPECT(heard() == SIGTERM);
+  sys::KernelAction action;
+  EXPECT(sys::sigaction(SIGTERM, nullptr, &action) && hides_default(action));
+  send_from_outside(SIGTERM);
+  EXPECT(heard() == SIGTERM && heard() == 0);
 }
 
 /// Forks have what the program has, and end as they would.
@@ -195,6 +209,7 @@ int main() {
   test_open();
   test_own();
   test_handlers();
+  test_handler_for_one_time();
   test_fork();
   test_nobody_asks();
   if (failures == 0) puts("held signals: as expected");

@@ -167,6 +167,18 @@ void take_over(int signal) {
   note_action(signal, sys::kSigDfl, nullptr);
 }
 
+/// Signals whose handlers have begun since this was last asked. A handler for one time has put the
+/// signal back at its default, which is held then as well.
+u64 handled() {
+  if (!__atomic_load_n(&upper_is_there, __ATOMIC_ACQUIRE)) return 0;
+  u64* const noted = reinterpret_cast<u64*>(kHeardHandlers);
+  const u64 found = __atomic_exchange_n(noted, 0, __ATOMIC_ACQUIRE);
+  const u64 before = held_now();
+  for (u64 rest = found; rest; rest &= rest - 1) take_over(__builtin_ctzll(rest) + 1);
+  if (held_now() != before) renew_others();
+  return found;
+}
+
 /// Takes one signal that waits for the process, if it is still there.
 void take(int signal) {
   const u64 only = sys::signal_bit(signal);
@@ -251,9 +263,9 @@ void hide_default(int signal, sys::KernelAction& action) {
   action = own_action();
 }
 
-void show_default(int signal, sys::KernelAction& action) {
-  if (is_chosen(signal) && is_own(action)) action = believed[signal];
-}
+bool hides_default(const sys::KernelAction& action) { return is_own(action); }
+
+const sys::KernelAction& hidden_default(int signal) { return believed[signal]; }
 
 void note_action(int signal, u64 handler, UserContext* context) {
   if (!may_hold(signal)) return;
@@ -306,9 +318,7 @@ void restore_held(const image::Reader& reader) {
 
 i32 heard() {
   if (!holds) return 0;
-  untold |= __atomic_exchange_n(&delivered, 0, __ATOMIC_ACQUIRE);
-  if (__atomic_load_n(&upper_is_there, __ATOMIC_ACQUIRE))
-    untold |= __atomic_exchange_n(reinterpret_cast<u64*>(kHeardHandlers), 0, __ATOMIC_ACQUIRE);
+  untold |= __atomic_exchange_n(&delivered, 0, __ATOMIC_ACQUIRE) | handled();
   u64 pending = 0;
   (void)sys::call(SYS_rt_sigpending, sys::arg(&pending), sizeof pending);
   pending &= chosen;

@@ -36,8 +36,8 @@ bool is_told(int signal);
 /// What the kernel is to have for an action that the program wants: for the default of a signal
 /// that is held, a handler of ours.
 void hide_default(int signal, sys::KernelAction& action);
-/// The other way round. Of a child as well.
-void show_default(int signal, sys::KernelAction& action);
+bool hides_default(const sys::KernelAction& action);  // whether it is that handler; also of a child
+const sys::KernelAction& hidden_default(int signal);  // 1 to 64: what the program has then
 /// The program has set this action. context: of the trap; null: masks are renewed later.
 void note_action(int signal, u64 handler, UserContext* context);
 

@@ -23,7 +23,6 @@
 namespace fermata::launch {
 namespace {
 
-
 u64 ignored_around;  // signals that this restart's surroundings ignore, not the program
 sys::KernelAction hidden[2];  // what the application believes of kSignalTrap and kSignalQuiesce
 
@@ -77,21 +76,23 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes,
   }
   if (signal == kSignalTrap || signal == kSignalQuiesce)
     return believe(hidden[signal == kSignalQuiesce], wanted, previous);
-  const bool known = signal >= 1 && signal <= 64;
-  const u64 handler_before = known ? told_handler(int(signal)) : 0;
+  if (signal < 1 || signal > 64) return pass_on(SYS_rt_sigaction, {signal, action, old, set_bytes});
+  const u64 handler_before = told_handler(int(signal));
+  const sys::KernelAction default_before = hidden_default(int(signal));
+  const u64 handler = wanted ? wanted->handler : 0;  // `old` may be the same place
   sys::KernelAction stripped;
   if (wanted) {
     stripped = *wanted;
     stripped.mask &= ~kOurSignals;
-    if (known) adapt(int(signal), stripped);
+    adapt(int(signal), stripped);
   }
   const i64 result = arch::raw_syscall(SYS_rt_sigaction, signal,
                                        wanted ? sys::arg(&stripped) : 0, old, set_bytes);
   if (result != 0) return u64(result);
   if (previous && is_wrapped(*previous)) previous->handler = handler_before;
-  if (previous) show_default(int(signal), *previous);
-  if (wanted) note_action(int(signal), wanted->handler, context);
-  if (wanted && wanted->handler != sys::kSigIgn && !is_forked_child())
+  if (previous && hides_default(*previous)) *previous = default_before;
+  if (wanted) note_action(int(signal), handler, context);
+  if (wanted && handler != sys::kSigIgn && !is_forked_child())
     (void)__atomic_fetch_and(&ignored_around, ~sys::signal_bit(int(signal)), __ATOMIC_RELAXED);
   return 0;
 }
@@ -134,7 +135,7 @@ void save_actions(image::Writer& writer) {
     if (!sys::sigaction(signal, nullptr, &action)) continue;
     if (ignored_around & sys::signal_bit(signal)) action = {};
     if (is_wrapped(action)) action.handler = told_handler(signal);
-    show_default(signal, action);
+    if (hides_default(action)) action = hidden_default(signal);
     image::ImageAction* out = writer.actions.add();
     *out = {u32(signal), 0, action.handler, action.flags, action.restorer, action.mask};
   }

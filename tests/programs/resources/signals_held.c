@@ -15,7 +15,7 @@
 #include "../check.h"
 
 static volatile sig_atomic_t users;
-static sigset_t held;
+static sigset_t held, taken_here;
 
 static void on_user(int signal) { users += signal == SIGUSR1; }
 
@@ -33,7 +33,7 @@ static int sees_nothing(void) {
     if (sigaction(signal, NULL, &now) != 0 || now.sa_handler != SIG_DFL) return 0;
     if (sigismember(&mask, signal)) return 0;
   }
-  return 1;
+  return sigismember(&mask, SIGUSR2);
 }
 
 // How a fork of this process ends that is sent SIGTERM, or sends it to itself.
@@ -64,10 +64,7 @@ static int end_of_fork(int resets_itself) {
 }
 
 static void *wait_for_user(void *taken) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGUSR2);
-  CHECK(sigwait(&set, (int *)taken) == 0);
+  CHECK(sigwait(&taken_here, (int *)taken) == 0);
   return NULL;
 }
 
@@ -81,31 +78,29 @@ static void handle(int step) {
   CHECK(signal(SIGUSR1, SIG_DFL) == on_user);
 }
 
-// Blocked, it is pending until somebody takes it.
+// Blocked by all threads, it is pending until somebody takes it.
 static void take(void) {
-  sigset_t set, pending;
+  sigset_t pending;
   int taken = 0;
-  sigemptyset(&set);
-  sigaddset(&set, SIGUSR2);
-  CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
   CHECK(kill(getpid(), SIGUSR2) == 0);
   pause_ms(5);
   CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR2));
-  CHECK(sigwait(&set, &taken) == 0 && taken == SIGUSR2);
+  CHECK(sigwait(&taken_here, &taken) == 0 && taken == SIGUSR2);
   pthread_t thread;
   taken = 0;
   CHECK(pthread_create(&thread, NULL, wait_for_user, &taken) == 0);
   CHECK(pthread_kill(thread, SIGUSR2) == 0);
   CHECK(pthread_join(thread, NULL) == 0 && taken == SIGUSR2);
-  CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0);
 }
 
 int main(int argc, char **argv) {
+  sigemptyset(&taken_here);
+  sigaddset(&taken_here, SIGUSR2);
+  pthread_sigmask(SIG_BLOCK, &taken_here, NULL);  // in the MPI's threads as well
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 10, 0);
   sigemptyset(&held);
   sigaddset(&held, SIGUSR1);
-  sigaddset(&held, SIGUSR2);
   sigaddset(&held, SIGTERM);
   for (int step = 1; step <= o.steps; step++) {
     MPI_Barrier(MPI_COMM_WORLD);

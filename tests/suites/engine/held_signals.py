@@ -3,6 +3,7 @@
 of the program ends, and the coordinator is told (runtime/launcher/threads/held_signals.cpp)."""
 import os
 import re
+import shlex
 import signal
 import threading
 
@@ -18,15 +19,15 @@ def _command(lower, *options):
     return [mpis.program(lower, "held_signals"), "--steps", STEPS, "--step-ms", STEP_MS, *options]
 
 
-def _start(work, lower, *options):
+def _start(work, lower, *options, command=None):
     job = fermata.Job(work)
-    job.start(lower, _command(lower, *options), env=ENVIRONMENT)
+    job.start(lower, command or _command(lower, *options), env=ENVIRONMENT)
     fermata.wait_for_step(job, 3)
     return job
 
 
 def _send(job, number):
-    """To each rank, and to who writes its image."""
+    """To each rank, to what it was started by or has started, and to who writes its image."""
     for pid in process.descendants(job.running.process.pid):
         try:
             if process.is_launcher(pid):
@@ -116,8 +117,18 @@ def _make(lower, other):
         result = job.running.wait(60)
         check(result.code != 0 and "PASS" not in result.out, "it dies of it, as ever")
 
-    return {"lives": test_lives, "saved": test_saved, "handled": test_handled,
-            "taken": test_taken, "not_held_without_them":
+    @timeout(90)
+    def test_wrapped(work):
+        """The shell that waits for the program lives as well; what else it has started does not."""
+        program = shlex.join(map(str, _command(lower)))
+        script = f"sleep 300 & {program}; wait $!; echo sleep $?"
+        job = _start(work, lower, command=["sh", "-c", script])
+        _send(job, TERM)
+        _wait_told(job, TERM)
+        check(job.finish().count("sleep 143") == 2, job.running.out)
+
+    return {"wrapped": test_wrapped, "lives": test_lives, "saved": test_saved,
+            "handled": test_handled, "taken": test_taken, "not_held_without_them":
             test_not_held_after_a_restart_without_them}
 
 
