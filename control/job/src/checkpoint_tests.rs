@@ -459,6 +459,8 @@ mod alive;
 mod asking;
 #[path = "registry_tests.rs"]
 mod ends;
+#[path = "history_tests.rs"]
+mod history;
 #[path = "storing_tests.rs"]
 mod storing;
 #[path = "trying_tests.rs"]
