@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use fermata_launch::files::Rule;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
-use fermata_launch::start::{KEEP_DEFAULT, SaveFiles, Start};
+use fermata_launch::start::{Hooks, KEEP_DEFAULT, SaveFiles, Start};
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
 use std::ffi::OsString;
@@ -33,7 +33,8 @@ pub struct Cli {
     /// Print one JSON value instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Directory of jobs and snapshots [default: $FERMATA_DIR, else ./fermata]
+    /// Directory of jobs and snapshots [default: $FERMATA_DIR, else as fermata.toml says, else
+    /// ./fermata]
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
     /// What to do
@@ -94,6 +95,15 @@ pub struct StartArgs {
     /// An argument for mpirun itself; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     mpirun_arg: Vec<String>,
+    /// Run this by sh -c after each committed checkpoint, with FERMATA_JOB and FERMATA_SNAPSHOT set
+    #[arg(long, value_name = "COMMAND")]
+    on_commit: Option<String>,
+    /// Run this by sh -c after a run that has not ended well
+    #[arg(long, value_name = "COMMAND")]
+    on_failure: Option<String>,
+    /// Keep figures of the run in this file, as OpenMetrics text
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    metrics: Option<PathBuf>,
 }
 
 impl From<StartArgs> for Start {
@@ -111,6 +121,11 @@ impl From<StartArgs> for Start {
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
             encrypt: false,
+            hooks: Hooks {
+                on_commit: args.on_commit,
+                on_failure: args.on_failure,
+                metrics: args.metrics,
+            },
         }
     }
 }
@@ -354,6 +369,11 @@ Example:
         #[arg(long, value_name = "K", default_value_t = KEEP_DEFAULT)]
         keep: u32,
     },
+    /// Show what fermata.toml, of the site, of yours and of this directory, say
+    #[command(after_help = "\
+Example:
+  fermata config")]
+    Config,
     /// The MPIs a job can run on
     #[command(
         subcommand,

@@ -62,7 +62,7 @@ pub fn shown(ended: &Ended) -> String {
         Ended::Failed(HowFailed { signal: Some(signal), .. }) => {
             format!("failed (signal {signal})")
         }
-        Ended::Failed(HowFailed { code: Some(code), .. }) => format!("failed (code {code})"),
+        Ended::Failed(HowFailed { code: Some(code @ 1..), .. }) => format!("failed (code {code})"),
         Ended::Failed(_) => "failed".into(),
         Ended::Lost { host } => format!("lost host {host}"),
         Ended::Unknown => "ended".into(),
@@ -144,6 +144,7 @@ mod tests {
         let killed = HowFailed { code: Some(137), signal: Some(9), ..HowFailed::default() };
         assert_eq!(failed(killed), "failed (signal 9)");
         assert_eq!(failed(HowFailed { code: Some(3), ..HowFailed::default() }), "failed (code 3)");
+        assert_eq!(failed(HowFailed { code: Some(0), ..HowFailed::default() }), "failed");
         assert_eq!(shown(&Ended::Lost { host: "b".into() }), "lost host b");
     }
 }

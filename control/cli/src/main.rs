@@ -4,6 +4,7 @@
 
 mod again;
 mod cli;
+mod config;
 mod detached;
 mod doctor;
 mod ended;
@@ -12,9 +13,11 @@ mod exec;
 mod exit;
 mod hints;
 mod history;
+mod hooks;
 mod jobs;
 mod listing;
 mod manual;
+mod metrics;
 mod mpi;
 mod np;
 mod output;
@@ -33,6 +36,7 @@ mod wait;
 
 use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command, MpiCommand};
+use config::Config;
 use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
 use fermata_sysio::print_error;
@@ -44,6 +48,8 @@ use std::process::ExitCode;
 
 fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
+    let config = config_for(&cli.command)?;
+    let given = cli.dir.clone();
     let place = JobsDir::new(cli.dir);
     match cli.command {
         Command::Run {
@@ -60,13 +66,12 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             command,
         } => {
             let save_files = files.into();
-            let start = Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
+            let mut start =
+                Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
+            config.iter().for_each(|config| config.fill(&mut start));
             let wanted = run::Wanted { ranks, name, front, command };
-            if resume {
-                resume::resume(start, &wanted, &place, again, output)
-            } else {
-                run::run(&start, &wanted, &place, output)
-            }
+            let resume = resume.then_some(resume::Resume { again });
+            run::run(start, &wanted, resume, &place, output)
         }
         Command::Restart { start, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
@@ -128,6 +133,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
         Command::Trust { snapshot } => trust::trust(&place, &snapshot, output),
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
+        Command::Config => config.map_or(Ok(0), |it| config::show(&it, given.as_deref(), output)),
         Command::Mpi(MpiCommand::List) => mpi::list(output),
         Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),
         Command::Mpi(MpiCommand::Remove { name }) => mpi::remove(&name, output),
@@ -135,8 +141,13 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
         Command::Coordinator { job_dir, detach, network, restored, every, outlives } => {
-            let service =
-                service::Service { every_ms: every, linger: None, outlives, network, restored };
+            let service = service::Service {
+                every_ms: every,
+                outlives,
+                network,
+                restored,
+                ..Default::default()
+            };
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Daemon { job, detach, socket, address, local_dir } => {
@@ -144,6 +155,24 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             reach::daemon(&spec, detach).map(|()| 0)
         }
     }
+}
+
+/// What fermata.toml say, for commands that people give. Those that are started by others have all
+/// on their command lines; of a rank that a foreign mpirun starts the directory of jobs counts.
+fn config_for(command: &Command) -> anyhow::Result<Option<Config>> {
+    let is_told = match command {
+        Command::Exec { job_dir, spawned, .. } => job_dir.is_some() || *spawned,
+        Command::Coordinator { .. } | Command::Daemon { .. } => true,
+        _ => false,
+    };
+    if is_told {
+        return Ok(None);
+    }
+    let config = Config::load()?;
+    if let Some(dir) = config.dir() {
+        hints::configure_directory(dir);
+    }
+    Ok(Some(config))
 }
 
 /// The command line; what makes no sense ends the program here, in the form that was asked for.

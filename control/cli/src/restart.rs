@@ -60,7 +60,8 @@ pub fn restart(
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
     let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
-    let manifest = check_snapshot(origin.as_ref().unwrap_or(&job), &snapshot, output)?;
+    let last_run = origin.as_ref().unwrap_or(&job);
+    let manifest = check_snapshot(last_run, &snapshot, output)?;
     continue_from(start, Point { job, origin, snapshot, manifest }, how, output)
 }
 

@@ -34,39 +34,54 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 /// `fermata run --resume`
-pub fn resume(
-    mut start: Start,
-    wanted: &Wanted,
-    place: &JobsDir,
-    again: bool,
-    output: Output,
-) -> Result<u8> {
-    let name = wanted.name.clone().unwrap_or_default(); // the table of flags wants one
-    check_name(&name)?;
-    // The line is the whole of it: what it does not say is not as it was before.
-    start.every_ms.get_or_insert(0);
-    start.keep.get_or_insert(KEEP_DEFAULT);
-    let job = place.job(&name);
-    // Nothing is made for a job that cannot be run.
-    let plan = (!job.path().exists()).then(|| Plan::of(&start, wanted)).transpose()?;
-    make_directory(&job)?;
-    let _lock = take(&job, STOP_WAIT)?; // until this process ends
-    let record = last_record(&job)?;
-    if let Some(record) = record.as_ref().filter(|record| record.has_finished() && !again) {
-        check_same(wanted, &job, &record.programs, &record.argv, record.size, &record.cwd)?;
-        return Ok(say_finished(&job, record, output));
-    }
-    let Some((snapshot, manifest)) = newest_intact(&job, output)? else {
-        if let Some(record) = &record {
-            refuse_living_ranks(&job, &name, record.size, &record.lost_host)?;
+#[derive(Clone, Copy, Debug)]
+pub struct Resume {
+    /// A job that has finished is continued as well.
+    pub again: bool,
+}
+
+impl Resume {
+    /// Continues the job, or begins it, or does nothing.
+    ///
+    /// # Errors
+    /// It can be neither.
+    pub fn run(
+        self,
+        mut start: Start,
+        wanted: &Wanted,
+        place: &JobsDir,
+        output: Output,
+    ) -> Result<u8> {
+        let name = wanted.name.clone().unwrap_or_default(); // the table of flags wants one
+        check_name(&name)?;
+        // The line is the whole of it: what it does not say is not as it was before.
+        start.every_ms.get_or_insert(0);
+        start.keep.get_or_insert(KEEP_DEFAULT);
+        let job = place.job(&name);
+        // Nothing is made for a job that cannot be run.
+        let plan = (!job.path().exists()).then(|| Plan::of(&start, wanted)).transpose()?;
+        make_directory(&job)?;
+        let _lock = take(&job, STOP_WAIT)?; // until this process ends
+        let record = last_record(&job)?;
+        if let Some(record) = record.as_ref().filter(|record| record.has_finished() && !self.again)
+        {
+            check_same(wanted, &job, &record.programs, &record.argv, record.size, &record.cwd)?;
+            return Ok(say_finished(&job, record, output));
         }
-        print_error(format_args!("job '{name}' has no snapshot: it begins"));
-        return plan.map_or_else(|| Plan::of(&start, wanted), Ok)?.run(&start, &job, name, output);
-    };
-    check_same(wanted, &job, &manifest.programs, &manifest.argv, manifest.size, &manifest.cwd)?;
-    tell_of_start(&name, record.as_ref(), &manifest);
-    let how = How { here: true, files: Rule::default(), moves: Moves::default() };
-    continue_from(&start, Point { job, origin: None, snapshot, manifest }, how, output)
+        let Some((snapshot, manifest)) = newest_intact(&job, output)? else {
+            if let Some(record) = &record {
+                refuse_living_ranks(&job, &name, record.size, &record.lost_host)?;
+            }
+            print_error(format_args!("job '{name}' has no snapshot: it begins"));
+            return plan
+                .map_or_else(|| Plan::of(&start, wanted), Ok)?
+                .run(&start, &job, name, output);
+        };
+        check_same(wanted, &job, &manifest.programs, &manifest.argv, manifest.size, &manifest.cwd)?;
+        tell_of_start(&name, record.as_ref(), &manifest);
+        let how = How { here: true, files: Rule::default(), moves: Moves::default() };
+        continue_from(&start, Point { job, origin: None, snapshot, manifest }, how, output)
+    }
 }
 
 /// The record of the last run, if there was one.

@@ -10,8 +10,10 @@ use crate::ended;
 use crate::ending::{End, command_to_resume};
 use crate::exit::{FAILURE, refused};
 use crate::hints;
+use crate::hooks::Listening;
 use crate::jobs::{JobsDir, unix_now_s};
 use crate::output::Output;
+use crate::resume::Resume;
 use crate::service::{self, Service, make_directory, no_directory, start_coordinator};
 use crate::several;
 use crate::state::{refuse_living_ranks, take};
@@ -122,7 +124,17 @@ impl Plan {
 }
 
 /// `fermata run`
-pub fn run(start: &Start, wanted: &Wanted, place: &JobsDir, output: Output) -> Result<u8> {
+pub fn run(
+    start: Start,
+    wanted: &Wanted,
+    resume: Option<Resume>,
+    place: &JobsDir,
+    output: Output,
+) -> Result<u8> {
+    if let Some(resume) = resume {
+        return resume.run(start, wanted, place, output);
+    }
+    let start = &start;
     let plan = Plan::of(start, wanted)?;
     // The lock: until this process ends.
     let (job, name, _lock) = new_job(place, wanted.name.as_deref(), &plan.app)?;
@@ -182,12 +194,15 @@ pub fn launch(
     let network = start.spans_hosts();
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
     let every_ms = start.every_ms.unwrap_or(0);
-    let service = Service { every_ms, network, restored, ..Service::default() };
     again::note(&mut record, start, context.hosts.as_ref().map_or(&[], Hosts::all));
     record.run_number = job.read_record().map_or(0, |before| before.run_number) + 1;
     key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
+    let listening = Listening::begin(&start.hooks, &job, &record);
+    let told = listening.as_ref().map(Listening::events);
+    let service = Service { every_ms, network, restored, told, ..Service::default() };
     let coordinator = start_coordinator(&job, &mut record, service)?;
+    listening.iter().for_each(Listening::started);
     let spawn = || {
         // Where hosts share the job's directory they read it there: what mpirun hands over crosses
         // the network in clear.
@@ -220,6 +235,9 @@ pub fn launch(
     record.end(ended, unix_now_s());
     record.lost_host = ending.lost_host.filter(|_| !record.ended_well).unwrap_or_default().name;
     let is_recorded = service::leave(&job, &mut record, ending.timeout);
+    if let Some(listening) = listening {
+        listening.end(&record.ended);
+    }
     let (_, end) = end?;
     end.report(&job, start, ending.timeout);
     end.answer(&record, output);

@@ -13,6 +13,7 @@ use fermata_sysio::{FileLimit, Process, print_error};
 use fermata_types::{Ended, JobEvent, JobRecord, RunBegins};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 /// What a coordinator is to do beyond serving its job's record.
@@ -28,6 +29,8 @@ pub struct Service {
     pub network: bool,
     /// The snapshot this run is restored from.
     pub restored: Option<PathBuf>,
+    /// Who else hears of the job's events.
+    pub told: Option<Sender<JobEvent>>,
 }
 
 /// Makes the job's directory and sees to it that snapshots can be kept there.
@@ -79,6 +82,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         outlives: service.outlives,
         network: service.network,
         restored: service.restored,
+        told: service.told,
         key: key::found().map(|user| user.key),
     })
     .context("cannot start the coordinator")?;

@@ -36,6 +36,27 @@ pub struct Start {
     pub save_files: SaveFiles,
     /// Images are encrypted; a restart continues as the image is.
     pub encrypt: bool,
+    /// Who else hears of the job.
+    pub hooks: Hooks,
+}
+
+/// Who hears of what happens to a job.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// A command for after each committed checkpoint.
+    pub on_commit: Option<String>,
+    /// A command for after a run that has not ended well.
+    pub on_failure: Option<String>,
+    /// A file of figures.
+    pub metrics: Option<PathBuf>,
+}
+
+impl Hooks {
+    /// Whether nobody does.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.on_commit.is_none() && self.on_failure.is_none() && self.metrics.is_none()
+    }
 }
 
 /// Which files are saved with their contents.
