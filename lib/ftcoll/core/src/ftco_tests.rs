@@ -37,7 +37,7 @@ fn without_deaths_there_is_data_alone() {
     {
         let mut bed = bed(Tree::kary(13, 3), 1);
         let outputs = call(&mut bed, operation);
-        assert_eq!((bed.sent, bed.now), (messages, 0), "{operation:?}");
+        assert_eq!((bed.sent, bed.ended), (messages, 0), "{operation:?}");
         for (rank, verdict) in outputs.into_iter().map(Option::unwrap).enumerate() {
             let value = match operation {
                 Operation::Bcast => Some(only(0)),
@@ -60,7 +60,7 @@ fn offline(tree: Tree, dead: &[Rank]) -> (u64, Bed<Ftco<Members>>) {
         assert_eq!(output.value, Some(Members(all(living.iter().copied()))));
     }
     assert!(living.iter().all(|&rank| bed.outputs[rank as usize].is_some()));
-    (bed.now, bed)
+    (bed.ended, bed)
 }
 
 #[test]
@@ -78,11 +78,12 @@ fn a_fault_costs_one_timeout_and_parallel_ones_no_more() {
 #[test]
 fn the_dead_are_remembered() {
     for dead in [&[1][..], &[0], &[0, 1, 2], &[1, 3], &[63]] {
-        let (before, mut bed) = offline(Tree::binomial(64), dead);
+        let (_, mut bed) = offline(Tree::binomial(64), dead);
         for _ in 0..3 {
+            let begun = bed.now;
             bed.sent = 0;
             let outputs = call(&mut bed, Operation::Allreduce);
-            assert_eq!(bed.now, before, "no timeout after the first call: {dead:?}");
+            assert_eq!(bed.ended, begun, "no timeout after the first call: {dead:?}");
             assert_eq!(outputs.iter().flatten().count(), 64 - dead.len());
             assert_eq!(bed.sent, 2 * (63 - dead.len() as u64), "{dead:?}");
         }
@@ -130,6 +131,16 @@ fn operands_stay_in_order() {
         let value = bed.outputs[25].clone().unwrap().value;
         assert_eq!(value, Some(Text(text)));
     }
+}
+
+/// Found by `all_living_agree`.
+#[test]
+fn a_verdict_at_one_child_reaches_the_others() {
+    let death = |step, rank, sent| Death { step, rank, sent };
+    let mut bed = bed(Tree::kary(25, 3), 6_026_027_618_323_851_118);
+    bed.plan_deaths(&[death(141, 1, 0), death(137, 0, 2), death(30, 6, 1)]);
+    let outputs = call(&mut bed, Operation::Reduce);
+    assert!(bed.living().iter().all(|&rank| outputs[rank as usize].is_some()));
 }
 
 fn tree() -> impl Strategy<Value = Tree> {

@@ -86,7 +86,7 @@ fn without_deaths_the_first_tree_serves() {
     let mut bed = Bed::new(cores.collect(), 3);
     bed.start(0..20);
     bed.run(10_000);
-    assert_eq!((bed.sent, bed.now), (38, 0));
+    assert_eq!((bed.sent, bed.ended), (38, 0));
     assert!(bed.outputs.iter().all(|o| o == &Some((0, Some(Members((1 << 20) - 1))))));
     assert_eq!(Branch::default().extent(), Extent { size: 1, height: 0 });
 }

@@ -7,6 +7,7 @@
 use crate::ftco::Value;
 use crate::{Actions, Core, Event, Rank, Time, draw};
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
 
 /// Who contributed. To merge what holds somebody twice is a bug.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +38,8 @@ pub struct Bed<C: Core> {
     pub outputs: Vec<Option<C::Output>>,
     pub sent: u64,
     pub now: Time,
+    /// When the last output came.
+    pub ended: Time,
     /// Time passes while messages are under way, so the living are taken for dead.
     pub is_hasty: bool,
     steps: u32,
@@ -47,7 +50,7 @@ pub struct Bed<C: Core> {
     ports: Vec<bool>,
 }
 
-impl<C: Core> Bed<C> {
+impl<C: Core + Debug> Bed<C> {
     pub fn new(cores: Vec<C>, seed: u64) -> Self {
         let size = cores.len();
         Self {
@@ -56,6 +59,7 @@ impl<C: Core> Bed<C> {
             outputs: std::iter::repeat_with(|| None).take(size).collect(),
             sent: 0,
             now: 0,
+            ended: 0,
             is_hasty: false,
             steps: 0,
             deaths: vec![],
@@ -100,6 +104,7 @@ impl<C: Core> Bed<C> {
             if actions.output.is_some() {
                 assert!(self.outputs[index].is_none(), "a second output");
                 self.outputs[index] = actions.output;
+                self.ended = self.now;
             }
             self.wakes[index] = actions.wake.or(self.wakes[index]);
         }
@@ -145,7 +150,10 @@ impl<C: Core> Bed<C> {
             self.wakes[rank as usize] = None;
             self.step(rank, Event::Timer);
         }
-        panic!("still busy after {limit} steps");
+        let waits = |&rank: &Rank| self.outputs[rank as usize].is_none();
+        let waiting: Vec<_> = self.living().into_iter().filter(waits).collect();
+        let first = waiting.first().map(|&rank| &self.cores[rank as usize]);
+        panic!("still busy after {limit} steps: {waiting:?} wait, the first is {first:#?}");
     }
 }
 

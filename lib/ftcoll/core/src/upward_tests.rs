@@ -47,7 +47,7 @@ fn messages_are_those_of_the_formula() {
             bed.run(100_000);
             assert_eq!(bed.sent, bed.cores[0].setup.layout.messages(), "n={size}, f={faults}");
             assert_eq!(bed.outputs[0], Some(Reduced::Value(Members((1 << size) - 1))));
-            assert_eq!(bed.now, 0);
+            assert_eq!(bed.ended, 0);
         }
     }
 }
@@ -96,6 +96,6 @@ proptest! {
         for rank in bed.living() {
             prop_assert!(held & 1 << rank != 0, "{} is missing", rank);
         }
-        prop_assert!(bed.now <= 1000 + 10 * u64::from(bed.cores[0].setup.layout.height(0)));
+        prop_assert!(bed.ended <= 1000 + 10 * u64::from(bed.cores[0].setup.layout.height(0)));
     }
 }

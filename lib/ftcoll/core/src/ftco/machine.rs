@@ -257,6 +257,7 @@ impl<V: Value + PartialEq> Ftco<V> {
         }
         for to in call.receivers(&self.setup.tree, self.me, &self.state.dead) {
             if Some(to) != from {
+                let root = self.tag(to, root);
                 self.send(to, Body::Verdict { root, verdict: told.clone() }, actions);
             }
         }

@@ -61,7 +61,9 @@ impl<V: Value + PartialEq> Ftco<V> {
     fn answer_late(&mut self, from: Rank, epoch: u32, actions: &mut Doing<V>) {
         let known = self.state.past.iter().find(|(number, _, _)| *number == epoch);
         let body = match known {
-            Some((_, root, verdict)) => Body::Verdict { root: *root, verdict: verdict.clone() },
+            Some((_, root, verdict)) => {
+                Body::Verdict { root: self.tag(from, *root), verdict: verdict.clone() }
+            }
             None => {
                 let missing = Vec::new();
                 let verdict = Verdict { value: None, missing, ending: Ending::Forgotten };
