@@ -25,7 +25,7 @@ pub struct Setup {
     pub broadcast: Arc<broadcast::Plan>,
     /// How long an attempt may take: the timeout of the reduction, the broadcast, and slack.
     pub attempt: Time,
-    /// Roots to try, f + 1.
+    /// Roots to try, f + 1, but no more than there are processes.
     pub attempts: u32,
 }
 
@@ -60,6 +60,8 @@ pub struct Allreduce<V> {
     began: Time,
     up: Reduction<V>,
     down: Broadcast,
+    /// When the reduction wants to be woken.
+    up_due: Option<Time>,
     result: Option<V>,
     is_done: bool,
     parked: Vec<(Rank, Message<V>)>,
@@ -84,6 +86,7 @@ impl<V: Value> Allreduce<V> {
             began: 0,
             up,
             down,
+            up_due: None,
             result: None,
             is_done: false,
             parked: Vec::new(),
@@ -112,9 +115,7 @@ impl<V: Value> Allreduce<V> {
         for (to, message) in self.up_actions.sends.drain(..) {
             actions.send(map.to_real(to), Message { attempt, body: Body::Up(message) });
         }
-        if let Some(wake) = self.up_actions.wake.take() {
-            actions.wake_at(wake);
-        }
+        self.up_due = self.up_actions.wake.take().or(self.up_due);
         if let Some(Reduced::Value(value)) = self.up_actions.output.take() {
             self.result = Some(value);
             self.down_step(Event::Start, now, actions);
@@ -223,6 +224,9 @@ impl<V: Value> Core for Allreduce<V> {
         }
         if !self.is_done {
             actions.wake_at(self.began + self.setup.attempt);
+            if let Some(due) = self.up_due.filter(|&due| due > now) {
+                actions.wake_at(due);
+            }
         }
     }
 }

@@ -23,7 +23,7 @@ fn bed(size: Rank, faults: u32, seed: u64) -> Bed<Allreduce<Members>> {
         reduction: Arc::new(upward::Setup { layout, timeouts }),
         broadcast: Arc::new(plan),
         attempt: 2000,
-        attempts: faults + 1,
+        attempts: (faults + 1).min(size),
     });
     let core = |rank| Allreduce::new(Arc::clone(&setup), rank, only(rank), BTreeSet::new());
     Bed::new((0..size).map(core).collect(), seed)

@@ -138,6 +138,8 @@ pub enum Wanted {
         /// Because it is the root: it claims that all lower ranks are dead.
         as_root: bool,
     },
+    /// Nothing but an answer: others say that the receiver is dead.
+    Life,
 }
 
 /// What a message says.

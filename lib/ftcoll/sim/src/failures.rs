@@ -87,6 +87,7 @@ mod tests {
             assert_ne!(dead[0], 0);
         }
         let top = before(Placement::Top, &tree, 3, 0);
-        assert_eq!(top[1..5], [0, 0, crate::world::NEVER, 0], "1, 2 and 4 head the largest");
+        let never = crate::world::NEVER;
+        assert_eq!(top[1..5], [0, 0, 0, never], "1, 2 and 3 head the largest");
     }
 }

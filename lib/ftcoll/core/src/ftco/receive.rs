@@ -6,16 +6,34 @@ use super::machine::{Doing, Ftco};
 use super::{Body, Contribution, Damage, Ending, Message, Value, Verdict, Wanted};
 use crate::Rank;
 use crate::Time;
+use std::sync::Arc;
 
 impl<V: Value + PartialEq> Ftco<V> {
     /// Who speaks to this process has given up those between the two.
-    fn learn(&mut self, from: Rank) {
-        let tree = &self.setup.tree;
-        if tree.is_above(self.me, from) {
-            let between = tree.ancestors(from).take_while(|&rank| rank != self.me);
-            self.state.reported.extend(between);
-        } else if from > self.me && !tree.is_above(from, self.me) {
-            self.state.reported.extend(0..self.me);
+    fn learn(&mut self, from: Rank, actions: &mut Doing<V>) {
+        let (tree, me) = (Arc::clone(&self.setup.tree), self.me);
+        if tree.is_above(me, from) {
+            let between = tree.ancestors(from).take_while(|&rank| rank != me);
+            self.hear_say(between, false, actions);
+        } else if from > self.me {
+            self.hear_say(0..self.me, false, actions);
+        }
+    }
+
+    /// Takes note that others hold processes for dead, and asks these whether they live. Once they
+    /// have answered they are not taken for dead in the next call.
+    fn hear_say(
+        &mut self,
+        ranks: impl Iterator<Item = Rank>,
+        is_certain: bool,
+        actions: &mut Doing<V>,
+    ) {
+        for rank in ranks.filter(|&rank| rank != self.me) {
+            let is_known = self.state.dead.contains(&rank);
+            let into = if is_certain { &mut self.state.dead } else { &mut self.state.reported };
+            if !is_known && into.insert(rank) {
+                self.send(rank, Body::KeepAlive(Wanted::Life), actions);
+            }
         }
     }
 
@@ -35,8 +53,9 @@ impl<V: Value + PartialEq> Ftco<V> {
             if matches!(message.body, Body::KeepAlive(_)) {
                 actions.send(from, Message { epoch, body: Body::Ack });
             }
+            let is_kept = message.body != Body::KeepAlive(Wanted::Life);
             let parked = (from, message);
-            if !self.state.parked.contains(&parked) {
+            if is_kept && !self.state.parked.contains(&parked) {
                 self.state.parked.push(parked);
             }
         } else if epoch == self.state.epoch && self.state.call.is_some() {
@@ -44,8 +63,10 @@ impl<V: Value + PartialEq> Ftco<V> {
                 call.hear(from, now);
             }
             self.receive_in_call(from, message.body, now, actions);
+        } else if message.body == Body::KeepAlive(Wanted::Life) {
+            actions.send(from, Message { epoch, body: Body::Ack });
         } else if matches!(message.body, Body::KeepAlive(_) | Body::Contribution(_)) {
-            self.learn(from);
+            self.learn(from, actions);
             self.answer_late(from, epoch, actions);
         }
     }
@@ -76,14 +97,15 @@ impl<V: Value + PartialEq> Ftco<V> {
     fn receive_in_call(&mut self, from: Rank, body: Body<V>, now: Time, actions: &mut Doing<V>) {
         match body {
             Body::Contribution(contribution) => {
-                self.learn(from);
+                self.learn(from, actions);
                 if let Some(call) = &mut self.state.call {
                     call.take(from, contribution);
                 }
                 self.look(actions);
             }
+            Body::KeepAlive(Wanted::Life) => self.send(from, Body::Ack, actions),
             Body::KeepAlive(Wanted::Verdict) => {
-                self.learn(from);
+                self.learn(from, actions);
                 if let Some(call) = &mut self.state.call
                     && !call.askers.contains(&from)
                 {
@@ -92,7 +114,7 @@ impl<V: Value + PartialEq> Ftco<V> {
                 self.send(from, Body::Ack, actions);
             }
             Body::KeepAlive(Wanted::Contribution { as_root }) => {
-                self.follow(from, as_root, now);
+                self.follow(from, as_root, now, actions);
                 self.answer_contribution(from, actions);
             }
             Body::Verdict { root, verdict } => self.receive_verdict(from, root, verdict, actions),
@@ -101,8 +123,8 @@ impl<V: Value + PartialEq> Ftco<V> {
     }
 
     /// Takes a process that wants a contribution for the parent that it says it is.
-    fn follow(&mut self, from: Rank, as_root: bool, now: Time) {
-        let tree = &self.setup.tree;
+    fn follow(&mut self, from: Rank, as_root: bool, now: Time, actions: &mut Doing<V>) {
+        let tree = Arc::clone(&self.setup.tree);
         let Some(call) = &mut self.state.call else {
             return;
         };
@@ -110,16 +132,16 @@ impl<V: Value + PartialEq> Ftco<V> {
         if call.is_root || !(is_above || as_root) {
             return;
         }
-        if is_above {
-            let between = tree.ancestors(self.me).take_while(|&rank| rank != from);
-            self.state.dead.extend(between);
-        } else {
-            self.state.dead.extend(0..from);
-            if self.setup.damage != Some(Damage::NoPromise) {
-                call.promised = call.promised.max(from);
-            }
+        if !is_above && self.setup.damage != Some(Damage::NoPromise) {
+            call.promised = call.promised.max(from);
         }
         call.parent = Some((from, Watch::from(now)));
+        if is_above {
+            let between = tree.ancestors(self.me).take_while(|&rank| rank != from);
+            self.hear_say(between, true, actions);
+        } else {
+            self.hear_say(0..from, true, actions);
+        }
     }
 
     fn answer_contribution(&mut self, from: Rank, actions: &mut Doing<V>) {

@@ -101,7 +101,7 @@ pub fn pictures(effort: &Effort) -> Result<Findings, Box<dyn std::error::Error>>
         |seen| seen.last.largest(),
     )?;
     let messages =
-        draw(&lines, "Messages per process, 4096 processes", 6.0, |seen| seen.messages.mean())?;
+        draw(&lines, "Messages per process, 4096 processes", |seen| seen.messages.mean())?;
     let mut findings = Findings::default();
     for (name, text) in
         [("collectives-latency.svg", latency), ("collectives-messages.svg", messages)]
