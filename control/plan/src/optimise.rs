@@ -307,7 +307,7 @@ fn neighbours(every: &[f64]) -> Vec<Vec<f64>> {
         let steps = [now + 1.0, now - 1.0, now * 1.2, now / 1.2, now * 2.0, now / 2.0, now * 8.0];
         for step in steps {
             let step = step.round();
-            if step < 1.0 || step > MOST_EVERY || step == now {
+            if !(1.0..=MOST_EVERY).contains(&step) || step == now {
                 continue;
             }
             let mut next = every.to_vec();
