@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One node's part in the membership: `step(event, now)` returns what to do.
+//!
+//! ```text
+//!     every tick      tell my watchers, and one node at random, that I live and what I know
+//!     silent 0.7 s    a watcher asks the silent node every 0.2 s
+//!     silent 1.2 s    it suspects it, and tells whoever decides, every 0.2 s
+//!     silent 3.5 s    whoever decides has asked it five times, and pronounces it down
+//! ```
+//! Silence is measured from the last evidence of life that has come here by whatever way. A
+//! suspicion carries that evidence, so newer evidence refutes it wherever the two meet. A node that
+//! hears that it is suspected speaks up at once; one that hears that it was pronounced down takes
+//! the next incarnation and is there again.
+
+use crate::member::{Change, Known, State};
+use crate::ring::Ring;
+use crate::window::Table;
+use crate::wire::{BEAT_MAX, ENTRIES_MAX, Entry, Errand, Load, Message};
+use crate::{NODES_MAX, NodeId};
+use std::collections::BTreeSet;
+
+/// Times in milliseconds, and counts. `Config::default()` is what docs/evidence/membership.md has
+/// figures for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How often a node tells that it lives.
+    pub tick_ms: u64,
+    /// How many nodes watch each one.
+    pub watchers: usize,
+    /// A node that is silent for so long is asked.
+    pub ask_after_ms: u64,
+    /// How often.
+    pub ask_every_ms: u64,
+    /// A node that is silent for so long is suspected.
+    pub suspect_after_ms: u64,
+    /// A node that is silent for so long is down. The longest standstill of a living node that has
+    /// not announced it, and a second and a half in which it can be heard.
+    pub down_after_ms: u64,
+    /// And only after it was asked so often since it is suspected.
+    pub asks_before_down: u8,
+    /// Whoever decides watches all nodes that are silent for so long: their watchers may be dead.
+    pub far_after_ms: u64,
+    /// Entries in what watchers are told.
+    pub entries_near: usize,
+    /// Entries in what a node at random is told.
+    pub entries_far: usize,
+    /// Its verdict counts even if it hears less than half of the nodes: who it cannot reach is lost.
+    pub coordinator: Option<NodeId>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            tick_ms: 300,
+            watchers: 3,
+            ask_after_ms: 700,
+            ask_every_ms: 200,
+            suspect_after_ms: 1200,
+            down_after_ms: 3500,
+            asks_before_down: 5,
+            far_after_ms: 2500,
+            entries_near: 12,
+            entries_far: ENTRIES_MAX - 1,
+            coordinator: Some(0),
+        }
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A datagram's content has come. All that have come are given before a `Timer`.
+    Datagram {
+        /// Whose it is, as the guard has found.
+        from: NodeId,
+        /// What the guard has opened.
+        bytes: Vec<u8>,
+    },
+    /// The time has come that a `Timer` action named last.
+    Timer,
+    /// This node will stand still, or stands still, and is to be missed only after `until`; a time
+    /// in the past: it no longer does.
+    Frozen {
+        /// A time here.
+        until: u64,
+    },
+    /// How this node fares now.
+    Load {
+        /// That.
+        entry: Load,
+    },
+    /// There is such a node, says somebody else than gossip: it is told that this one is there.
+    Join {
+        /// Its number.
+        node: NodeId,
+    },
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send this, through the guard.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// The content.
+        bytes: Vec<u8>,
+    },
+    /// Give a `Timer` at this time, instead of any named before.
+    Timer {
+        /// A time here.
+        at: u64,
+    },
+    /// A node is there, or is there again, or is no longer suspected.
+    Up {
+        /// Which.
+        node: NodeId,
+    },
+    /// Nothing is heard of a node; it may yet be.
+    Suspect {
+        /// Which.
+        node: NodeId,
+    },
+    /// A node is taken for dead.
+    Down {
+        /// Which.
+        node: NodeId,
+    },
+}
+
+/// Being so late means that this process has stood still, in milliseconds.
+const LATE_MS: u64 = 200;
+/// Whoever has stood still hears for so long before it suspects anybody.
+const CALM_MS: u64 = 1000;
+/// Two alarms about this node itself within so many milliseconds are one.
+const HURRY_MS: u64 = 50;
+/// One in so many ticks also tells a node that is down, which may have come back.
+const DOWN_ONE_IN: u64 = 8;
+
+/// One node's part.
+#[derive(Debug)]
+pub struct Machine {
+    config: Config,
+    me: NodeId,
+    incarnation: u16,
+    born: u64,
+    random: fastrand::Rng,
+    table: Table,
+    ring: Ring,
+    /// Nodes that others have named and that have not been heard of.
+    contacts: BTreeSet<NodeId>,
+    load: Load,
+    load_at: u64,
+    frozen_until: u64,
+    /// The last one that was told. What is said about a standstill has one of its own: of two
+    /// entries with the same, the second is no news.
+    beat: u64,
+    next_tick: u64,
+    next_look: u64,
+    due: Option<u64>,
+    /// Until then nobody is suspected: this process has stood still.
+    calm_until: u64,
+    hurried_at: u64,
+    actions: Vec<Action>,
+}
+
+impl Machine {
+    /// Of node `me`, less than `NODES_MAX`, at time `now` in milliseconds on a clock that never goes
+    /// back. The incarnation is higher than any that this run has known of the node. The machine
+    /// wants a `Timer` event at once.
+    #[must_use]
+    pub fn new(config: Config, me: NodeId, incarnation: u16, seed: u64, now: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let next_tick = now + random.u64(0..config.tick_ms.max(1));
+        Self {
+            config,
+            me,
+            incarnation,
+            born: now,
+            random,
+            table: Table::default(),
+            ring: Ring::default(),
+            contacts: BTreeSet::new(),
+            load: Load::default(),
+            load_at: now,
+            frozen_until: 0,
+            beat: 0,
+            next_tick,
+            next_look: next_tick,
+            due: None,
+            calm_until: 0,
+            hurried_at: 0,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Takes an event in and returns what to do. Allocates, blocks never. `now` is in milliseconds,
+    /// on the clock of `new`.
+    pub fn step(&mut self, event: Event, now: u64) -> Vec<Action> {
+        match event {
+            Event::Datagram { from, bytes } => self.hear(from, &bytes, now),
+            Event::Timer => self.wake(now),
+            Event::Frozen { until } => self.freeze(until, now),
+            Event::Load { entry } => {
+                self.load = entry;
+                self.load_at = now;
+            }
+            Event::Join { node } => {
+                if node < NODES_MAX && node != self.me && self.table.get(node).is_none() {
+                    self.contacts.insert(node);
+                }
+            }
+        }
+        let due = self.next_tick.min(self.next_look);
+        if self.due != Some(due) {
+            self.due = Some(due);
+            self.actions.push(Action::Timer { at: due });
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// What is known of the other nodes, by number.
+    pub fn members(&self) -> impl Iterator<Item = (NodeId, &Known)> {
+        self.table.iter()
+    }
+
+    /// This node's incarnation.
+    #[must_use]
+    pub const fn incarnation(&self) -> u16 {
+        self.incarnation
+    }
+
+    /// Whose verdict counts, as this node sees it: the lowest that is not suspected.
+    #[must_use]
+    pub fn decider(&self) -> NodeId {
+        let good = self.table.iter().find(|(_, known)| known.state == State::Up);
+        good.map_or(self.me, |(node, _)| node.min(self.me))
+    }
+
+    fn hear(&mut self, from: NodeId, bytes: &[u8], now: u64) {
+        let Ok(message) = Message::decode(bytes) else { return };
+        if from == self.me || message.entries.first().is_none_or(|own| own.node != from) {
+            return;
+        }
+        let mut outdated = Vec::new();
+        for entry in &message.entries {
+            if entry.node == self.me {
+                self.hear_of_me(entry, from, now);
+            } else if self.take_in(entry, entry.node == from, now) {
+                outdated.push(entry.node);
+            }
+        }
+        match message.errand {
+            Errand::Ask(token) => {
+                let most = self.config.entries_near;
+                self.send(from, Errand::Answer(token), &outdated, most, now);
+            }
+            _ if !outdated.is_empty() => self.tell(from, &outdated, self.config.entries_near, now),
+            Errand::Answer(token) if token <= now => {
+                if let Some(known) = self.table.get_mut(from) {
+                    known.has_answered(token);
+                    self.table.note(from);
+                }
+            }
+            Errand::Answer(_) | Errand::Tell => {}
+        }
+    }
+
+    /// Returns whether the sender lacks something that is known here.
+    fn take_in(&mut self, entry: &Entry, is_own: bool, now: u64) -> bool {
+        let node = entry.node;
+        let Some(known) = self.table.get_mut(node) else {
+            self.contacts.remove(&node);
+            self.table.insert(node, Known::new(entry, now));
+            if entry.state == State::Down {
+                return false; // it has never been there for anybody here
+            }
+            self.has_changed(node, State::Down, now);
+            return false;
+        };
+        let change = known.merge(entry, is_own, now);
+        self.table.note(node);
+        match change {
+            Change::State(before) => self.has_changed(node, before, now),
+            Change::Frozen => {
+                self.table.make_urgent(node);
+                self.form_ring();
+            }
+            Change::Outdated => return true,
+            Change::None => {}
+        }
+        false
+    }
+
+    fn has_changed(&mut self, node: NodeId, before: State, now: u64) {
+        self.table.note(node);
+        self.table.make_urgent(node);
+        let Some(known) = self.table.get_mut(node) else { return };
+        known.asks = 0;
+        match known.state {
+            State::Up if before == State::Up => {}
+            State::Up => self.actions.push(Action::Up { node }),
+            State::Suspect => {
+                self.actions.push(Action::Suspect { node });
+                self.next_look = self.next_look.min(now);
+            }
+            State::Down => self.actions.push(Action::Down { node }),
+        }
+        self.form_ring();
+    }
+
+    fn form_ring(&mut self) {
+        let others = self.table.iter().filter(|(_, known)| known.state != State::Down);
+        self.ring = Ring::new(self.me, others.map(|(node, known)| (node, known.is_awake())));
+    }
+
+    fn hear_of_me(&mut self, entry: &Entry, from: NodeId, now: u64) {
+        let is_current = entry.incarnation >= self.incarnation;
+        let is_down = entry.state == State::Down;
+        // What was suspected before the last time has been refuted then.
+        let is_new = self.born + entry.beat >= self.hurried_at;
+        let is_alarm = is_current && entry.state != State::Up && (is_new || is_down);
+        if entry.incarnation > self.incarnation || is_current && is_down {
+            self.incarnation = entry.incarnation.saturating_add(1);
+        }
+        let is_urgent = is_alarm && now >= self.hurried_at + HURRY_MS;
+        if is_urgent {
+            self.hurried_at = now;
+            self.tell_widely(Some(from), now);
+        }
+    }
+
+    /// Whoever has to know at once: the watchers, whoever decides, and `also`.
+    fn tell_widely(&mut self, also: Option<NodeId>, now: u64) {
+        let mut to: BTreeSet<NodeId> = self.ring.watchers(self.config.watchers).collect();
+        to.extend(also);
+        to.insert(self.decider());
+        to.remove(&self.me);
+        for node in to {
+            self.tell(node, &[], self.config.entries_near, now);
+        }
+    }
+
+    fn freeze(&mut self, until: u64, now: u64) {
+        let was = self.frozen_until > now;
+        self.frozen_until = until;
+        self.beat += 1;
+        if was || until > now {
+            // Whoever is about to stand still cannot say it again: several at once.
+            for _ in 0..3 {
+                self.tell_widely(None, now);
+            }
+        }
+    }
+
+    fn wake(&mut self, now: u64) {
+        let due = self.due.take(); // so that it is named again, whatever it is
+        if due.is_some_and(|due| now > due + LATE_MS) {
+            self.calm_until = now + CALM_MS;
+        }
+        if now >= self.next_tick {
+            self.tick(now);
+        }
+        self.look(now);
+    }
+
+    fn tick(&mut self, now: u64) {
+        let tick = self.config.tick_ms;
+        self.next_tick = now + tick - tick / 16 + self.random.u64(0..=tick / 8);
+        let near: Vec<NodeId> = self.ring.watchers(self.config.watchers).collect();
+        for &to in &near {
+            self.tell(to, &[], self.config.entries_near, now);
+        }
+        let living: Vec<NodeId> = self.table.living().collect();
+        if let Some(to) = self.random.choice(living) {
+            if !near.contains(&to) {
+                self.tell(to, &[], self.config.entries_far, now);
+            }
+        }
+        if self.random.u64(0..DOWN_ONE_IN) == 0 {
+            let down = self.table.iter().filter(|(_, known)| known.state == State::Down);
+            let down: Vec<NodeId> = down.map(|(node, _)| node).collect();
+            if let Some(to) = self.random.choice(down) {
+                self.tell(to, &[to], self.config.entries_far, now);
+            }
+        }
+        let contacts: Vec<NodeId> = self.contacts.iter().copied().take(16).collect();
+        for to in contacts {
+            self.tell(to, &[], self.config.entries_near, now);
+        }
+    }
+
+    /// Asks whoever is silent, suspects, pronounces down.
+    fn look(&mut self, now: u64) {
+        let is_decider = self.decider() == self.me;
+        let config = self.config;
+        let mut watched: BTreeSet<NodeId> = self.ring.watched(config.watchers).collect();
+        if is_decider {
+            let far = self.table.iter().filter(|(_, known)| {
+                known.state == State::Suspect || known.silence(now) >= config.far_after_ms
+            });
+            watched.extend(far.map(|(node, _)| node));
+        }
+        self.next_look = u64::MAX;
+        let mut suspects = Vec::new();
+        for node in watched {
+            let Some(known) = self.table.get(node) else { continue };
+            let silence = known.silence(now);
+            match known.state {
+                State::Down => {}
+                State::Up if silence < config.ask_after_ms => {
+                    let later = now + (config.ask_after_ms - silence).max(1);
+                    self.next_look = self.next_look.min(later);
+                }
+                _ => {
+                    self.next_look = self.next_look.min(now + config.ask_every_ms / 2);
+                    if self.look_at(node, silence, is_decider, now) {
+                        suspects.push(node);
+                    }
+                }
+            }
+        }
+        let decider = self.decider();
+        if decider != self.me && !suspects.is_empty() {
+            self.tell(decider, &suspects, config.entries_far, now);
+        }
+    }
+
+    /// Returns whether it is suspected and was asked now.
+    fn look_at(&mut self, node: NodeId, silence: u64, is_decider: bool, now: u64) -> bool {
+        let config = self.config;
+        let has_majority = self.has_majority();
+        let Some(known) = self.table.get_mut(node) else { return false };
+        let before = known.state;
+        let is_long = silence >= config.suspect_after_ms && now >= self.calm_until;
+        if before == State::Up && is_long {
+            known.state = State::Suspect;
+        }
+        let is_over = silence >= config.down_after_ms && known.asks >= config.asks_before_down;
+        if before == State::Suspect && is_over && is_decider && has_majority {
+            known.state = State::Down;
+        }
+        let after = known.state;
+        let is_asked = silence > 0
+            && after != State::Down
+            && now >= known.asked_at + config.ask_every_ms.saturating_sub(1);
+        if before != after {
+            self.has_changed(node, before, now);
+        }
+        if after == State::Down {
+            self.tell_widely(Some(node), now);
+            return false;
+        }
+        if is_asked {
+            if let Some(known) = self.table.get_mut(node) {
+                known.asked_at = now;
+                known.asks = known.asks.saturating_add(1);
+            }
+            self.send(node, Errand::Ask(now), &[node], config.entries_near, now);
+        }
+        is_asked && after == State::Suspect
+    }
+
+    /// Whether this node may judge: it is the coordinator, or hears more than half of the nodes. One
+    /// that hears nobody is cut off itself.
+    fn has_majority(&self) -> bool {
+        let heard = 1 + self.table.iter().filter(|(_, k)| k.state == State::Up).count();
+        let all = 1 + self.table.iter().filter(|(_, k)| k.state != State::Down).count();
+        self.config.coordinator == Some(self.me) || 2 * heard > all
+    }
+
+    fn own_entry(&mut self, now: u64) -> Entry {
+        self.beat = self.beat.max(now.saturating_sub(self.born)).min(BEAT_MAX);
+        let tenths = |ms: u64| u16::try_from(ms.div_ceil(100)).unwrap_or(u16::MAX);
+        Entry {
+            node: self.me,
+            incarnation: self.incarnation,
+            beat: self.beat,
+            age_ms: 0,
+            state: State::Up,
+            frozen_ds: tenths(self.frozen_until.saturating_sub(now)),
+            load_age_ds: tenths(now.saturating_sub(self.load_at)),
+            load: self.load,
+        }
+    }
+
+    fn tell(&mut self, to: NodeId, first: &[NodeId], most: usize, now: u64) {
+        self.send(to, Errand::Tell, first, most, now);
+    }
+
+    fn send(&mut self, to: NodeId, errand: Errand, first: &[NodeId], most: usize, now: u64) {
+        let own = self.own_entry(now);
+        let entries = self.table.window(own, to, first, most, now);
+        let bytes = Message { errand, entries }.encode();
+        self.actions.push(Action::Send { to, bytes });
+    }
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tables, and the document `docs/evidence/membership.md`.
+
+use super::Options;
+use super::plan::{LOSSES, Row, Tables};
+use super::world::Outcome;
+use std::fmt::Write;
+
+/// Within so many milliseconds a death has to be known.
+pub const KNOWN_MS: u64 = 5000;
+/// Of false alarms there may be fewer per node-second.
+const ALARMS: f64 = 1e-6;
+
+/// The value that `share` of the sorted values do not exceed.
+fn quantile(sorted: &[u64], share: f64) -> u64 {
+    let count = sorted.len() as f64;
+    // In range: between 0 and the length.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let at = (share * count).ceil().max(1.0) as usize;
+    sorted.get(at.min(sorted.len()).wrapping_sub(1)).copied().unwrap_or(0)
+}
+
+fn seconds(ms: u64) -> String {
+    format!("{:.2}", ms as f64 / 1000.0)
+}
+
+/// The most events that are to be expected if `seen` were seen, with 95 % confidence: where a
+/// Poisson process shows as few in one case out of twenty.
+pub fn at_most(seen: u64) -> f64 {
+    let few = |expected: f64| {
+        let mut term = (-expected).exp();
+        let mut sum = term;
+        for k in 1..=seen {
+            term *= expected / k as f64;
+            sum += term;
+        }
+        sum
+    };
+    let (mut low, mut high) = (0.0, 20.0 + 3.0 * seen as f64);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if few(middle) > 0.05 { low = middle } else { high = middle }
+    }
+    high
+}
+
+struct Figures {
+    deaths: usize,
+    median: u64,
+    rare: u64,
+    most: u64,
+}
+
+fn figures(outcome: &Outcome) -> Figures {
+    let mut known = outcome.known_ms.clone();
+    known.sort_unstable();
+    Figures {
+        deaths: known.len(),
+        median: quantile(&known, 0.5),
+        rare: quantile(&known, 0.999),
+        most: known.last().copied().unwrap_or(0),
+    }
+}
+
+fn per_node_second(count: u64, outcome: &Outcome) -> f64 {
+    count as f64 / outcome.node_seconds.max(1.0)
+}
+
+fn percent(loss: f64) -> String {
+    format!("{:.0} %", loss * 100.0)
+}
+
+fn main_table(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "| loss | nodes | node-seconds | deaths | known after, median | 99.9 % | most | \
+         false alarms | bytes/s per node | datagrams/s per node | age of what is known, median | \
+         99 % |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for Row { setting, outcome, .. } in rows {
+        let known = figures(outcome);
+        let mut ages = outcome.ages_ms.clone();
+        ages.sort_unstable();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {:.0} | {} | {} s | {} s | {} s | {} | {:.0} | {:.1} | {} s | {} s |",
+            percent(setting.loss),
+            setting.nodes,
+            outcome.node_seconds,
+            known.deaths,
+            seconds(known.median),
+            seconds(known.rare),
+            seconds(known.most),
+            outcome.alarms + outcome.unnoticed,
+            per_node_second(outcome.bytes, outcome),
+            per_node_second(outcome.datagrams, outcome),
+            seconds(quantile(&ages, 0.5)),
+            seconds(quantile(&ages, 0.99)),
+        );
+    }
+    text
+}
+
+/// What all numbers of nodes together say at each loss. Returns whether the target is met.
+fn summary(rows: &[Row]) -> (String, bool) {
+    let mut text = String::from(
+        "| loss | node-seconds | deaths | known after, 99.9 % | most | not noticed | \
+         false alarms | per 10^6 node-seconds, at most (95 %) | suspicions per node and hour |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    let mut is_met = true;
+    for loss in LOSSES {
+        let mut all = Outcome::default();
+        let of_loss = |row: &&Row| (row.setting.loss * 1000.0 - f64::from(loss)).abs() < 0.5;
+        for row in rows.iter().filter(of_loss) {
+            all.add(row.outcome.clone());
+        }
+        let known = figures(&all);
+        let bound = at_most(all.alarms) / all.node_seconds.max(1.0);
+        let rate = per_node_second(all.alarms, &all);
+        is_met &= known.most <= KNOWN_MS && all.unnoticed == 0 && rate < ALARMS;
+        let _ = writeln!(
+            text,
+            "| {} | {:.0} | {} | {} s | {} s | {} | {} | {:.2} | {:.1} |",
+            percent(f64::from(loss) / 1000.0),
+            all.node_seconds,
+            known.deaths,
+            seconds(known.rare),
+            seconds(known.most),
+            all.unnoticed,
+            all.alarms,
+            bound * 1e6,
+            per_node_second(all.suspicions, &all) * 3600.0,
+        );
+    }
+    (text, is_met)
+}
+
+fn short_table(first: &str, rows: &[Row]) -> String {
+    let mut text = format!(
+        "| {first} | loss | nodes | node-seconds | deaths | known after, median | 99.9 % | most | \
+         not noticed | false alarms | per 10^6 node-seconds | bytes/s per node |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n"
+    );
+    for Row { name, setting, outcome } in rows {
+        let known = figures(outcome);
+        let _ = writeln!(
+            text,
+            "| {name} | {} | {} | {:.0} | {} | {} s | {} s | {} s | {} | {} | {:.1} | {:.0} |",
+            percent(setting.loss),
+            setting.nodes,
+            outcome.node_seconds,
+            known.deaths,
+            seconds(known.median),
+            seconds(known.rare),
+            seconds(known.most),
+            outcome.unnoticed,
+            outcome.alarms,
+            per_node_second(outcome.alarms, outcome) * 1e6,
+            per_node_second(outcome.bytes, outcome),
+        );
+    }
+    text
+}
+
+/// The whole document, and whether the target is met.
+pub fn document(tables: &Tables, options: &Options) -> (String, bool) {
+    let (summary, is_met) = summary(&tables.main);
+    let node_seconds: f64 = tables.all().map(|row| row.outcome.node_seconds).sum();
+    let text = include_str!("membership.md.in")
+        .replace("{seed}", &options.seed.to_string())
+        .replace("{full}", if options.is_full { " --full" } else { "" })
+        .replace("{node_seconds}", &format!("{node_seconds:.0}"))
+        .replace("{summary}", summary.trim_end())
+        .replace("{main}", main_table(&tables.main).trim_end())
+        .replace("{others}", short_table("rules", &tables.others).trim_end())
+        .replace("{sweep}", short_table("down after, ms", &tables.sweep).trim_end())
+        .replace("{hard}", short_table("what happens", &tables.hard).trim_end());
+    (text, is_met)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_of_rare_events_are_those_of_the_tables() {
+        for (seen, bound) in [(0, 2.996), (1, 4.744), (5, 10.513)] {
+            assert!((at_most(seen) - bound).abs() < 0.001, "{seen}");
+        }
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occur() {
+        assert_eq!(quantile(&[1, 2, 3, 4], 0.5), 2);
+        assert_eq!(quantile(&[1, 2, 3, 4], 0.999), 4);
+        assert_eq!(quantile(&[], 0.5), 0);
+    }
+}

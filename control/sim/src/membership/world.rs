@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cluster in fake time: processes on nodes with clocks of their own, a network that loses and
+//! delays, standstills, deaths, cuts.
+//!
+//! Common random numbers: whether the k-th datagram from a node to another one is lost, and what
+//! happens to which node when, depend on the seed alone. So a datagram that is lost at a loss of 5 %
+//! is lost at 10 % as well, and two protocols meet the same deaths and standstills.
+
+use super::process::{Input, Output, Process};
+use super::setting::Setting;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+
+/// A second, in microseconds: the unit of fake time.
+pub const SECOND: u64 = 1_000_000;
+/// What a receiver's socket holds while its process stands still: 212992 bytes, of which the kernel
+/// counts 2304 for each datagram of this length (`net.core.rmem_default`, skb->truesize).
+const SOCKET_HOLDS: usize = 92;
+/// Of UDP and IPv4, and of what authenticates a datagram.
+const OVERHEAD_BYTES: u64 = 28 + 30;
+/// When things begin to happen, and to count.
+const WARM_UP: u64 = 12 * SECOND;
+/// A node that has died comes back so long after the coordinator knew, under a new incarnation.
+const AWAY: u64 = 6 * SECOND;
+/// A node that has begun so recently does not die: the coordinator may not know of it.
+const NEW: u64 = 4 * SECOND;
+/// A death that nobody has noticed by then never will be.
+const UNNOTICED: u64 = 60 * SECOND;
+
+enum Happening {
+    Deliver {
+        to: u16,
+        from: u16,
+        bytes: Vec<u8>,
+    },
+    Timer {
+        node: u16,
+        serial: u64,
+    },
+    /// It stands still for so long, in microseconds.
+    Pause {
+        node: u16,
+        length: u64,
+    },
+    /// All do.
+    Stall {
+        length: u64,
+    },
+    Resume {
+        node: u16,
+        serial: u64,
+    },
+    Freeze {
+        node: u16,
+    },
+    Die,
+    Begin {
+        node: u16,
+    },
+    /// A part of the nodes is cut off, or no longer.
+    Cut(u16),
+    Sample,
+}
+
+struct Item {
+    at: u64,
+    serial: u64,
+    happening: Happening,
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.serial) == (other.at, other.serial)
+    }
+}
+impl Eq for Item {}
+impl PartialOrd for Item {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Item {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+struct Node {
+    process: Option<Box<dyn Process>>,
+    /// The incarnation with which the process began.
+    first: u16,
+    next: u16,
+    clock_base: u64,
+    clock_ppm: u64,
+    timer: Option<(u64, u64)>,
+    /// It stands still until the resumption with this number.
+    paused: Option<u64>,
+    is_frozen: bool,
+    waiting: VecDeque<(u16, Vec<u8>)>,
+    begun: u64,
+    died: Option<u64>,
+    random: fastrand::Rng,
+}
+
+impl Node {
+    fn local(&self, at: u64) -> u64 {
+        self.clock_base + at * (1_000_000 + self.clock_ppm) / 1_000_000 / 1000
+    }
+
+    /// When its clock shows this.
+    fn real(&self, local: u64) -> u64 {
+        let past = local.saturating_sub(self.clock_base);
+        (past * 1000 * 1_000_000).div_ceil(1_000_000 + self.clock_ppm)
+    }
+}
+
+/// What came of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// From each death to the coordinator's knowing, in milliseconds.
+    pub known_ms: Vec<u64>,
+    /// Deaths that nobody noticed.
+    pub unnoticed: u64,
+    /// Living nodes that were taken for dead, each counted once.
+    pub alarms: u64,
+    /// Suspicions at any node.
+    pub suspicions: u64,
+    /// Of living nodes.
+    pub node_seconds: f64,
+    /// Sent, with headers of IP and UDP.
+    pub bytes: u64,
+    /// Sent.
+    pub datagrams: u64,
+    /// Of all entries at all nodes, sampled every second, in milliseconds.
+    pub ages_ms: Vec<u64>,
+    /// Until when things counted.
+    seconds: f64,
+}
+
+impl Outcome {
+    pub fn add(&mut self, other: Self) {
+        self.known_ms.extend(other.known_ms);
+        self.unnoticed += other.unnoticed;
+        self.alarms += other.alarms;
+        self.suspicions += other.suspicions;
+        self.node_seconds += other.node_seconds;
+        self.bytes += other.bytes;
+        self.datagrams += other.datagrams;
+        self.ages_ms.extend(other.ages_ms);
+        self.seconds += other.seconds;
+    }
+}
+
+/// A cluster.
+pub struct World<'a> {
+    setting: &'a Setting,
+    now: u64,
+    end: u64,
+    serial: u64,
+    queue: BinaryHeap<Reverse<Item>>,
+    nodes: Vec<Node>,
+    links: Vec<u32>,
+    /// Nodes below this number, but 0, are cut off from the others.
+    cut: u16,
+    random: fastrand::Rng,
+    alarmed: BTreeSet<(u16, u16)>,
+    outcome: Outcome,
+}
+
+fn mix(words: [u64; 4]) -> u64 {
+    words.into_iter().fold(0x9e37_79b9_7f4a_7c15, |hash, word| {
+        let mut z = (hash ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+/// Between 0 and 1, from a random word.
+fn unit(word: u64) -> f64 {
+    (word >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A rounded time that is not negative.
+fn time(value: f64) -> u64 {
+    // In range: times are below a year of microseconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let whole = value.max(0.0) as u64;
+    whole
+}
+
+/// How long a datagram is under way: a switched network, with queues now and then.
+fn delay(word: u64) -> u64 {
+    let quick = 50.0 - 150.0 * unit(mix([word, 1, 0, 0])).max(1e-9).ln();
+    let tail = unit(mix([word, 2, 0, 0]));
+    let share = unit(mix([word, 3, 0, 0]));
+    let slow = match tail {
+        t if t < 0.0001 => 1_000_000.0 * share,
+        t if t < 0.001 => 200_000.0 * share,
+        t if t < 0.01 => 20_000.0 * share,
+        _ => 0.0,
+    };
+    time(quick + slow)
+}
+
+impl<'a> World<'a> {
+    /// A cluster that runs for the setting's time.
+    pub fn new(setting: &'a Setting, seed: u64) -> Self {
+        let mut random = fastrand::Rng::with_seed(mix([seed, 7, 0, 0]));
+        let nodes = (0..setting.nodes).map(|node| {
+            let mut own = fastrand::Rng::with_seed(mix([seed, 11, u64::from(node), 0]));
+            Node {
+                process: None,
+                first: 0,
+                next: 0,
+                clock_base: own.u64(0..1_000_000_000),
+                clock_ppm: own.u64(0..200),
+                timer: None,
+                paused: None,
+                is_frozen: false,
+                waiting: VecDeque::new(),
+                begun: 0,
+                died: None,
+                random: own,
+            }
+        });
+        let nodes: Vec<Node> = nodes.collect();
+        let links = vec![0; nodes.len() * nodes.len()];
+        let mut world = Self {
+            setting,
+            now: 0,
+            end: WARM_UP + time(setting.seconds * SECOND as f64),
+            serial: 0,
+            queue: BinaryHeap::new(),
+            nodes,
+            links,
+            cut: 0,
+            random: random.fork(),
+            alarmed: BTreeSet::new(),
+            outcome: Outcome { seconds: setting.seconds, ..Outcome::default() },
+        };
+        world.plan();
+        world
+    }
+
+    /// Puts into the queue what the setting says shall happen.
+    fn plan(&mut self) {
+        for node in 0..self.setting.nodes {
+            let at = self.random.u64(0..SECOND);
+            self.at(at, Happening::Begin { node });
+            self.plan_pause(node, WARM_UP);
+            self.plan_freeze(node, WARM_UP);
+        }
+        self.plan_death(WARM_UP);
+        self.at(WARM_UP, Happening::Sample);
+        if let Some(cut) = self.setting.cut {
+            let count = time(f64::from(self.setting.nodes) * cut.share);
+            let count = u16::try_from(count).unwrap_or(u16::MAX);
+            let mut at = WARM_UP + 5 * SECOND;
+            while at + time(cut.seconds * 1e6) + 30 * SECOND < self.end {
+                self.at(at, Happening::Cut(count + 1));
+                self.at(at + time(cut.seconds * 1e6), Happening::Cut(0));
+                at += time(cut.seconds * 1e6) + 30 * SECOND;
+            }
+        }
+        if let Some(seconds) = self.setting.stall {
+            let mut at = WARM_UP + 5 * SECOND;
+            while at + 20 * SECOND < self.end {
+                self.at(at, Happening::Stall { length: time(seconds * 1e6) });
+                at += 20 * SECOND;
+            }
+        }
+    }
+
+    fn plan_pause(&mut self, node: u16, from: u64) {
+        let Some(every) = self.setting.pause_every else { return };
+        let random = &mut self.nodes[usize::from(node)].random;
+        let wait = -every * random.f64().max(1e-9).ln();
+        // Log-uniform between 0.1 and 2 s.
+        let length = 0.1 * 20f64.powf(random.f64());
+        let length = time(length * 1e6);
+        self.at(from + time(wait * 1e6), Happening::Pause { node, length });
+    }
+
+    fn plan_freeze(&mut self, node: u16, from: u64) {
+        let Some(every) = self.setting.freeze_every else { return };
+        if node == 0 {
+            return; // the coordinator does not stand still for a checkpoint
+        }
+        let random = &mut self.nodes[usize::from(node)].random;
+        let wait = -every * random.f64().max(1e-9).ln();
+        self.at(from + time(wait * 1e6), Happening::Freeze { node });
+    }
+
+    fn plan_death(&mut self, from: u64) {
+        let Some(every) = self.setting.death_every else { return };
+        let wait = -every * self.random.f64().max(1e-9).ln();
+        self.at(from + time(wait * 1e6), Happening::Die);
+    }
+
+    fn at(&mut self, at: u64, happening: Happening) {
+        self.serial += 1;
+        self.queue.push(Reverse(Item { at, serial: self.serial, happening }));
+    }
+
+    /// Runs to the end. Returns what came of it.
+    pub fn run(mut self, seed: u64) -> Outcome {
+        while let Some(Reverse(item)) = self.queue.pop() {
+            if item.at > self.end {
+                break;
+            }
+            self.now = item.at;
+            self.happen(item.happening, seed);
+        }
+        self.outcome
+    }
+
+    fn happen(&mut self, happening: Happening, seed: u64) {
+        match happening {
+            Happening::Deliver { to, from, bytes } => self.deliver(to, from, bytes, seed),
+            Happening::Timer { node, serial } => {
+                let due = self.nodes[usize::from(node)].timer;
+                if due.is_some_and(|(_, wanted)| wanted == serial) {
+                    self.expire(node, seed);
+                }
+            }
+            Happening::Pause { node, length } => {
+                self.pause(node, length);
+                self.plan_pause(node, self.now + length);
+            }
+            Happening::Stall { length } => {
+                for node in 0..self.setting.nodes {
+                    self.pause(node, length);
+                }
+            }
+            Happening::Resume { node, serial } => {
+                if self.nodes[usize::from(node)].paused == Some(serial) {
+                    self.resume(node, seed);
+                }
+            }
+            Happening::Freeze { node } => self.freeze(node, seed),
+            Happening::Die => {
+                self.die();
+                self.plan_death(self.now);
+            }
+            Happening::Begin { node } => self.begin(node, seed),
+            Happening::Cut(count) => self.cut = count,
+            Happening::Sample => self.sample(),
+        }
+    }
+
+    fn begin(&mut self, node: u16, seed: u64) {
+        let at = usize::from(node);
+        let life = self.nodes[at].next;
+        let local = self.nodes[at].local(self.now);
+        let own_seed = mix([seed, 13, u64::from(node), u64::from(life)]);
+        let mut process = self.setting.protocol.process(self.setting, node, life, own_seed, local);
+        let outputs = process.begin(local);
+        let state = &mut self.nodes[at];
+        (state.first, state.died, state.paused, state.is_frozen) = (life, None, None, false);
+        state.begun = self.now;
+        state.waiting.clear();
+        state.process = Some(process);
+        self.perform(node, outputs, seed);
+    }
+
+    fn step(&mut self, node: u16, input: Input, seed: u64) {
+        let state = &mut self.nodes[usize::from(node)];
+        let local = state.local(self.now);
+        let Some(process) = &mut state.process else { return };
+        let outputs = process.step(input, local);
+        self.perform(node, outputs, seed);
+    }
+
+    fn perform(&mut self, node: u16, outputs: Vec<Output>, seed: u64) {
+        for output in outputs {
+            match output {
+                Output::Send { to, bytes } => self.send(node, to, bytes, seed),
+                Output::Timer(local) => {
+                    let due = self.nodes[usize::from(node)].real(local).max(self.now);
+                    self.nodes[usize::from(node)].timer = Some((due, self.serial + 1));
+                    self.at(due, Happening::Timer { node, serial: self.serial + 1 });
+                }
+                Output::Down(of, incarnation) => self.down(node, of, incarnation),
+                Output::Suspect => self.outcome.suspicions += 1,
+            }
+        }
+    }
+
+    fn send(&mut self, from: u16, to: u16, bytes: Vec<u8>, seed: u64) {
+        if usize::from(to) >= self.nodes.len() {
+            return;
+        }
+        if self.now >= WARM_UP {
+            self.outcome.bytes += bytes.len() as u64 + OVERHEAD_BYTES;
+            self.outcome.datagrams += 1;
+        }
+        let link = usize::from(from) * self.nodes.len() + usize::from(to);
+        self.links[link] += 1;
+        let word = mix([seed, u64::from(from), u64::from(to), u64::from(self.links[link])]);
+        let is_inside = |node: u16| node != 0 && node < self.cut;
+        let is_cut = self.cut > 0 && is_inside(from) != is_inside(to);
+        if unit(word) >= self.setting.loss && !is_cut {
+            self.at(self.now + delay(word), Happening::Deliver { to, from, bytes });
+        }
+    }
+
+    fn deliver(&mut self, to: u16, from: u16, bytes: Vec<u8>, seed: u64) {
+        let state = &mut self.nodes[usize::from(to)];
+        if state.paused.is_some() {
+            if state.waiting.len() < SOCKET_HOLDS {
+                state.waiting.push_back((from, bytes));
+            }
+            return;
+        }
+        self.step(to, Input::Datagram { from, bytes }, seed);
+    }
+
+    fn expire(&mut self, node: u16, seed: u64) {
+        if self.nodes[usize::from(node)].paused.is_none() {
+            self.nodes[usize::from(node)].timer = None;
+            self.step(node, Input::Timer, seed);
+        }
+    }
+
+    fn pause(&mut self, node: u16, length: u64) {
+        let state = &mut self.nodes[usize::from(node)];
+        if state.process.is_none() || state.paused.is_some() {
+            return;
+        }
+        state.paused = Some(self.serial + 1);
+        self.at(self.now + length, Happening::Resume { node, serial: self.serial + 1 });
+    }
+
+    /// First what has come, then the timer.
+    fn resume(&mut self, node: u16, seed: u64) {
+        let at = usize::from(node);
+        self.nodes[at].paused = None;
+        let waiting = std::mem::take(&mut self.nodes[at].waiting);
+        for (from, bytes) in waiting {
+            self.step(node, Input::Datagram { from, bytes }, seed);
+        }
+        if self.nodes[at].is_frozen {
+            self.nodes[at].is_frozen = false;
+            let local = self.nodes[at].local(self.now);
+            self.step(node, Input::Frozen(local), seed);
+        }
+        if self.nodes[at].timer.is_some_and(|(due, _)| due <= self.now) {
+            self.expire(node, seed);
+        }
+    }
+
+    /// It says that it stands still for 2 to 20 s, does so at once, and needs half of it or more.
+    fn freeze(&mut self, node: u16, seed: u64) {
+        let at = usize::from(node);
+        let length = 2.0 + 18.0 * self.nodes[at].random.f64();
+        let needs = length * (0.5 + 0.5 * self.nodes[at].random.f64());
+        if self.nodes[at].process.is_some() && self.nodes[at].paused.is_none() {
+            let until = self.nodes[at].local(self.now) + time(length * 1e3);
+            self.step(node, Input::Frozen(until), seed);
+            self.nodes[at].is_frozen = true;
+            self.pause(node, time(needs * 1e6));
+        }
+        self.plan_freeze(node, self.now + time(length * 1e6));
+    }
+
+    /// So many nodes of those that live and have not said that they stand still.
+    fn die(&mut self) {
+        for _ in 0..self.setting.deaths_at_once {
+            let living = |node: &u16| {
+                let state = &self.nodes[usize::from(*node)];
+                let is_known = self.now > state.begun + NEW;
+                state.process.is_some() && is_known && !state.is_frozen
+            };
+            let living: Vec<u16> = (1..self.setting.nodes).filter(living).collect();
+            let Some(node) = self.random.choice(living) else { return };
+            let state = &mut self.nodes[usize::from(node)];
+            state.next = state.process.as_ref().map_or(0, |process| process.incarnation()) + 1;
+            state.process = None;
+            (state.died, state.timer, state.paused) = (Some(self.now), None, None);
+        }
+    }
+
+    fn down(&mut self, by: u16, of: u16, incarnation: u16) {
+        let Some(state) = self.nodes.get_mut(usize::from(of)) else { return };
+        if state.process.is_some() {
+            let is_cut = self.setting.cut.is_some_and(|cut| cut.seconds > 3.0);
+            let is_false = incarnation >= state.first && self.now >= WARM_UP && !is_cut;
+            if is_false && self.alarmed.insert((of, incarnation)) {
+                self.outcome.alarms += 1;
+                if std::env::var_os("FERMATA_SIM_ALARMS").is_some() {
+                    let paused = state.paused.is_some();
+                    eprintln!(
+                        "{:.3} s: {by} takes {of} for dead, paused: {paused}",
+                        self.now as f64 / 1e6
+                    );
+                }
+            }
+            return;
+        }
+        if by == 0 {
+            if let Some(died) = state.died.take() {
+                self.outcome.known_ms.push((self.now - died) / 1000);
+                self.at(self.now + AWAY, Happening::Begin { node: of });
+            }
+        }
+    }
+
+    fn sample(&mut self) {
+        let mut unnoticed = Vec::new();
+        for (number, state) in (0..).zip(&mut self.nodes) {
+            if state.process.is_some() {
+                self.outcome.node_seconds += 1.0;
+            }
+            if state.died.is_some_and(|died| self.now > died + UNNOTICED) {
+                state.died = None;
+                unnoticed.push(number);
+            }
+        }
+        for node in unnoticed {
+            self.outcome.unnoticed += 1;
+            self.at(self.now + AWAY, Happening::Begin { node });
+        }
+        if self.outcome.ages_ms.len() < 200_000 {
+            // One node at a time.
+            let node = self.random.usize(0..self.nodes.len());
+            let local = self.nodes[node].local(self.now);
+            if let Some(process) = &self.nodes[node].process {
+                if self.nodes[node].paused.is_none() {
+                    self.outcome.ages_ms.extend(process.ages(local));
+                }
+            }
+        }
+        self.at(self.now + SECOND, Happening::Sample);
+    }
+}
