@@ -181,8 +181,8 @@ pub unsafe extern "C" fn fermata_fuzz_build_id(
 }
 
 /// Datagrams of other nodes come to node 0, in a stream: who sends it, how many tenths of a second
-/// later it comes, its length in two bytes, then it. First each as it comes from the network, then as
-/// if the guard had let it through. Returns how many were understood.
+/// later it comes, its length in two bytes, then it. First each as it comes from the network, then
+/// as if the guard had let it through. Returns how many were understood.
 ///
 /// # Safety
 /// `stream` points at `bytes` bytes.

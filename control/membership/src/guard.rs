@@ -5,9 +5,9 @@
 //! ```text
 //!     version u16, sender u16, receiver u16, counter u64, content, tag of 16 bytes
 //! ```
-//! The tag is keyed BLAKE3 over all that comes before it, under a key that is derived from the run's
-//! secret for this use alone. Content is authentic, not secret: it tells nothing that a user of the
-//! cluster could not see anyway.
+//! The tag is keyed BLAKE3 over all that comes before it, under a key that is derived from the
+//! run's secret for this use alone. Content is authentic, not secret: it tells nothing that a user
+//! of the cluster could not see anyway.
 //!
 //! Invariant: no datagram is taken twice, and none that was made for another receiver.
 //!

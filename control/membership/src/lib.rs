@@ -3,13 +3,14 @@
 //! randomness of its own.
 //!
 //! ```text
-//!     Datagram, Timer, Frozen, Load  ->  machine  ->  Send, Timer, Up, Suspect, Down
+//!     Datagram, Timer, Frozen, Load, Join -> machine -> Send, Timer, Announced, Up, Suspect, Down
 //!
 //!     guard     the edge: datagrams are authentic and not replayed, or they are nothing
 //!     wire      what is in one: an errand, and entries about nodes
 //!     member    what is known of one node, and how news of it are merged
 //!     ring      who watches whom
 //!     window    which entries a datagram carries
+//!     config    times and counts
 //!     machine   step(event, now) -> actions
 //! ```
 //!
@@ -25,20 +26,21 @@
 //!   and a window of the newest entries in each datagram: Amar, Barak, Drezner and Okun,
 //!   "Randomized gossip algorithms for maintaining a distributed bulletin board with guaranteed age
 //!   properties", 2009.)
-//! - **Watchers are fixed, not drawn.** Each node is watched by its next three on a ring that a hash
-//!   makes, so the time to the first suspicion has an upper end. (Several fixed observers per node:
-//!   Suresh et al., "Stable and Consistent Membership at Scale with Rapid", USENIX ATC 2018.)
+//! - **Watchers are fixed, not drawn.** Each node is watched by its next three on a ring that a
+//!   hash makes, so the time to the first suspicion has an upper end. (Several fixed observers per
+//!   node: Suresh et al., "Stable and Consistent Membership at Scale with Rapid", USENIX ATC 2018.)
 //! - **One decides.** The lowest node that is not suspected pronounces a node down, after it has
 //!   asked that node itself; the others believe it. So the chance of a false alarm does not grow
 //!   with the number of those who might misjudge.
 //!
 //! Invariant: a verdict is pronounced only when there is no evidence of life for `down_after`, and
 //!            the one who pronounces it has asked `asks_before_down` times in vain.
-//! Invariant: a node that has said "frozen until t" is neither suspected nor pronounced down before
-//!            t.
+//! Invariant: a node of which it is known that it said "frozen until t" is neither suspected nor
+//!            pronounced down before t.
 //! Invariant: no datagram is longer than `DATAGRAM_BYTES`.
 #![forbid(unsafe_code)]
 
+mod config;
 mod guard;
 mod machine;
 mod member;
@@ -46,8 +48,9 @@ mod ring;
 mod window;
 mod wire;
 
+pub use config::Config;
 pub use guard::{Guard, Refusal};
-pub use machine::{Action, Config, Event, Machine};
+pub use machine::{Action, Event, Machine};
 pub use member::{Known, State};
 pub use wire::{Entry, Errand, Load, Message, Unreadable};
 

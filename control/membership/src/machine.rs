@@ -12,59 +12,13 @@
 //! hears that it is suspected speaks up at once; one that hears that it was pronounced down takes
 //! the next incarnation and is there again.
 
+use crate::config::Config;
 use crate::member::{Change, Known, State};
 use crate::ring::Ring;
 use crate::window::Table;
-use crate::wire::{BEAT_MAX, ENTRIES_MAX, Entry, Errand, Load, Message};
+use crate::wire::{BEAT_MAX, Entry, Errand, Load, Message};
 use crate::{NODES_MAX, NodeId};
 use std::collections::BTreeSet;
-
-/// Times in milliseconds, and counts. `Config::default()` is what docs/evidence/membership.md has
-/// figures for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// How often a node tells that it lives.
-    pub tick_ms: u64,
-    /// How many nodes watch each one.
-    pub watchers: usize,
-    /// A node that is silent for so long is asked.
-    pub ask_after_ms: u64,
-    /// How often.
-    pub ask_every_ms: u64,
-    /// A node that is silent for so long is suspected.
-    pub suspect_after_ms: u64,
-    /// A node that is silent for so long is down. The longest standstill of a living node that has
-    /// not announced it, and a second and a half in which it can be heard.
-    pub down_after_ms: u64,
-    /// And only after it was asked so often since it is suspected.
-    pub asks_before_down: u8,
-    /// Whoever decides watches all nodes that are silent for so long: their watchers may be dead.
-    pub far_after_ms: u64,
-    /// Entries in what watchers are told.
-    pub entries_near: usize,
-    /// Entries in what a node at random is told.
-    pub entries_far: usize,
-    /// Its verdict counts even if it hears less than half of the nodes: who it cannot reach is lost.
-    pub coordinator: Option<NodeId>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            tick_ms: 300,
-            watchers: 3,
-            ask_after_ms: 700,
-            ask_every_ms: 200,
-            suspect_after_ms: 1200,
-            down_after_ms: 3500,
-            asks_before_down: 5,
-            far_after_ms: 2500,
-            entries_near: 12,
-            entries_far: ENTRIES_MAX - 1,
-            coordinator: Some(0),
-        }
-    }
-}
 
 /// What has happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +32,8 @@ pub enum Event {
     },
     /// The time has come that a `Timer` action named last.
     Timer,
-    /// This node will stand still, or stands still, and is to be missed only after `until`; a time
-    /// in the past: it no longer does.
+    /// This node will stand still, and is to be missed only after `until`; a time in the past: it
+    /// no longer does. Before `Announced` it should not begin to, at least not for long.
     Frozen {
         /// A time here.
         until: u64,
@@ -111,6 +65,8 @@ pub enum Action {
         /// A time here.
         at: u64,
     },
+    /// Whoever decides knows that this node will stand still.
+    Announced,
     /// A node is there, or is there again, or is no longer suspected.
     Up {
         /// Which.
@@ -134,6 +90,10 @@ const LATE_MS: u64 = 200;
 const CALM_MS: u64 = 1000;
 /// Two alarms about this node itself within so many milliseconds are one.
 const HURRY_MS: u64 = 50;
+/// What was announced and not confirmed is said again after so many milliseconds.
+const ANNOUNCE_MS: u64 = 50;
+/// So many of those who have not been heard yet are told something at a time.
+const CONTACTS_AT_ONCE: usize = 16;
 /// One in so many ticks also tells a node that is down, which may have come back.
 const DOWN_ONE_IN: u64 = 8;
 
@@ -157,6 +117,8 @@ pub struct Machine {
     beat: u64,
     next_tick: u64,
     next_look: u64,
+    /// A standstill is announced since then and not confirmed, and is said again then.
+    announced: Option<(u64, u64)>,
     due: Option<u64>,
     /// Until then nobody is suspected: this process has stood still.
     calm_until: u64,
@@ -165,9 +127,9 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Of node `me`, less than `NODES_MAX`, at time `now` in milliseconds on a clock that never goes
-    /// back. The incarnation is higher than any that this run has known of the node. The machine
-    /// wants a `Timer` event at once.
+    /// Of node `me`, less than `NODES_MAX`, at time `now` in milliseconds on a clock that never
+    /// goes back. The incarnation is higher than any that this run has known of the node. The
+    /// machine wants a `Timer` event at once.
     #[must_use]
     pub fn new(config: Config, me: NodeId, incarnation: u16, seed: u64, now: u64) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
@@ -187,6 +149,7 @@ impl Machine {
             beat: 0,
             next_tick,
             next_look: next_tick,
+            announced: None,
             due: None,
             calm_until: 0,
             hurried_at: 0,
@@ -211,7 +174,8 @@ impl Machine {
                 }
             }
         }
-        let due = self.next_tick.min(self.next_look);
+        let again = self.announced.map_or(u64::MAX, |(_, again)| again);
+        let due = self.next_tick.min(self.next_look).min(again);
         if self.due != Some(due) {
             self.due = Some(due);
             self.actions.push(Action::Timer { at: due });
@@ -256,13 +220,20 @@ impl Machine {
                 self.send(from, Errand::Answer(token), &outdated, most, now);
             }
             _ if !outdated.is_empty() => self.tell(from, &outdated, self.config.entries_near, now),
-            Errand::Answer(token) if token <= now => {
-                if let Some(known) = self.table.get_mut(from) {
-                    known.has_answered(token);
-                    self.table.note(from);
-                }
-            }
+            Errand::Answer(token) if token <= now => self.hear_answer(from, token),
             Errand::Answer(_) | Errand::Tell => {}
+        }
+    }
+
+    fn hear_answer(&mut self, from: NodeId, token: u64) {
+        if let Some(known) = self.table.get_mut(from) {
+            known.has_answered(token);
+            self.table.note(from);
+        }
+        let is_confirmed = self.announced.is_some_and(|(since, _)| token >= since);
+        if is_confirmed && from == self.decider() {
+            self.announced = None;
+            self.actions.push(Action::Announced);
         }
     }
 
@@ -334,6 +305,7 @@ impl Machine {
     fn tell_widely(&mut self, also: Option<NodeId>, now: u64) {
         let mut to: BTreeSet<NodeId> = self.ring.watchers(self.config.watchers).collect();
         to.extend(also);
+        to.extend(self.contacts.iter().take(CONTACTS_AT_ONCE));
         to.insert(self.decider());
         to.remove(&self.me);
         for node in to {
@@ -345,11 +317,26 @@ impl Machine {
         let was = self.frozen_until > now;
         self.frozen_until = until;
         self.beat += 1;
-        if was || until > now {
-            // Whoever is about to stand still cannot say it again: several at once.
-            for _ in 0..3 {
-                self.tell_widely(None, now);
-            }
+        self.announced = None;
+        if until > now {
+            self.announced = Some((now, now));
+            self.announce(now);
+        } else if was {
+            self.tell_widely(None, now);
+        }
+    }
+
+    /// Says that this node will stand still, until whoever decides confirms it.
+    fn announce(&mut self, now: u64) {
+        let Some((_, again)) = &mut self.announced else { return };
+        *again = now + ANNOUNCE_MS;
+        self.tell_widely(None, now);
+        let decider = self.decider();
+        if decider != self.me {
+            self.send(decider, Errand::Ask(now), &[], self.config.entries_near, now);
+        } else if self.contacts.is_empty() {
+            self.announced = None;
+            self.actions.push(Action::Announced);
         }
     }
 
@@ -360,6 +347,9 @@ impl Machine {
         }
         if now >= self.next_tick {
             self.tick(now);
+        }
+        if self.announced.is_some_and(|(_, again)| now >= again) {
+            self.announce(now);
         }
         self.look(now);
     }
@@ -384,7 +374,7 @@ impl Machine {
                 self.tell(to, &[to], self.config.entries_far, now);
             }
         }
-        let contacts: Vec<NodeId> = self.contacts.iter().copied().take(16).collect();
+        let contacts: Vec<NodeId> = self.contacts.iter().copied().take(CONTACTS_AT_ONCE).collect();
         for to in contacts {
             self.tell(to, &[], self.config.entries_near, now);
         }
@@ -461,8 +451,8 @@ impl Machine {
         is_asked && after == State::Suspect
     }
 
-    /// Whether this node may judge: it is the coordinator, or hears more than half of the nodes. One
-    /// that hears nobody is cut off itself.
+    /// Whether this node may judge: it is the coordinator, or hears more than half of the nodes.
+    /// One that hears nobody is cut off itself.
     fn has_majority(&self) -> bool {
         let heard = 1 + self.table.iter().filter(|(_, k)| k.state == State::Up).count();
         let all = 1 + self.table.iter().filter(|(_, k)| k.state != State::Down).count();

@@ -185,6 +185,36 @@ fn what_was_said_about_a_standstill_holds_until_then_and_not_longer() {
 }
 
 #[test]
+fn an_announcement_is_repeated_until_whoever_decides_has_confirmed_it() {
+    let mut cluster = Cluster::new(3);
+    let is_announced =
+        |cluster: &Cluster| cluster.said.contains(&(cluster.now, 2, Action::Announced));
+    cluster.cut.insert(2);
+    cluster.step(2, Event::Frozen { until: cluster.now + 20_000 });
+    cluster.run(300);
+    assert!(!cluster.said.iter().any(|(_, _, action)| *action == Action::Announced));
+    cluster.cut.clear();
+    for _ in 0..100 {
+        cluster.run(1);
+        if is_announced(&cluster) {
+            return;
+        }
+    }
+    panic!("it was not confirmed");
+}
+
+#[test]
+fn whoever_is_alone_has_nobody_to_convince_and_whoever_is_new_tells_its_contact() {
+    let mut alone = Machine::new(Config::default(), 0, 0, 1, 0);
+    assert!(alone.step(Event::Frozen { until: 9000 }, 1).contains(&Action::Announced));
+    let mut new = Machine::new(Config::default(), 1, 0, 1, 0);
+    let _ = new.step(Event::Join { node: 0 }, 0);
+    let actions = new.step(Event::Frozen { until: 9000 }, 1);
+    assert!(actions.iter().any(|action| matches!(action, Action::Send { to: 0, .. })));
+    assert!(!actions.contains(&Action::Announced));
+}
+
+#[test]
 fn a_standstill_is_news_even_if_something_else_was_said_in_the_same_millisecond() {
     let mut cluster = Cluster::new(2);
     let begun = cluster.now;

@@ -9,8 +9,8 @@
 //! stood still with its machine, a row of datagrams from the node itself overrules it.
 //!
 //! Invariant: evidence never makes a node look as if it had died later than it did by more than the
-//!            time of the quickest datagram from it; slow ones, hops on the way and a hearer who has
-//!            stood still change nothing.
+//!            time of the quickest datagram from it; slow ones, hops on the way and a hearer who
+//!            has stood still change nothing.
 //!
 //! News are merged by incarnation, then state (down is final), then beat; their order and how often
 //! they come do not matter.
@@ -21,8 +21,8 @@ use crate::wire::{Entry, Load};
 const DRIFT_ONE_IN: u64 = 1000;
 /// Who was heard itself so recently, in milliseconds, needs no others to tell its time.
 const FRESH_MS: u64 = 10_000;
-/// So many datagrams of a node in a row, each later than it should be by `STOPPED_MS`: its clock has
-/// stood still.
+/// So many datagrams of a node in a row, each later than it should be by `STOPPED_MS`: its clock
+/// has stood still.
 const STOPPED_ROW: u8 = 12;
 const STOPPED_MS: i64 = 100;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who watches whom: the members stand on a ring, in an order that a hash makes of their numbers, so
-//! that nodes of one rack are not neighbours. A node tells its next `watchers` on the ring that it
-//! lives; so each node watches those before it for which it is one of these.
+//! Who watches whom: the members stand on a ring, in an order that a hash makes of their numbers,
+//! so that nodes of one rack are not neighbours. A node tells its next `watchers` on the ring that
+//! it lives; so each node watches those before it for which it is one of these.
 //!
 //! Nodes that are suspected or have said that they stand still are passed over and do not count:
-//! whoever stood behind them watches in their place, and where several neighbours die at once, those
-//! before them are still watched. All
+//! whoever stood behind them watches in their place, and where several neighbours die at once,
+//! those before them are still watched. All
 //! compute the same from the same knowledge; where knowledge differs, a node that is watched and
 //! does not know it answers when it is asked.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which entries a datagram carries beside the sender's own: those that are asked for, then what has
-//! changed and has not been said often enough, then the newest, and one or two in turn, so that
+//! Which entries a datagram carries beside the sender's own: those that are asked for, then what
+//! has changed and has not been said often enough, then the newest, and one or two in turn, so that
 //! whoever has missed something hears of it in the end.
 //!
 //! The newest, because they are evidence of life, and because what is old is known already (Amar et
@@ -47,7 +47,8 @@ impl Table {
 
     /// After something has changed that `Known::alive_at` or the state depends on.
     pub(crate) fn note(&mut self, node: NodeId) {
-        let of = |known: &Known| if known.state == State::Down { 0 } else { known.alive_at().max(1) };
+        let of =
+            |known: &Known| if known.state == State::Down { 0 } else { known.alive_at().max(1) };
         if let Some(Some(known)) = self.slots.get(usize::from(node)) {
             self.alive[usize::from(node)] = of(known);
         }

@@ -6,13 +6,17 @@
 //!     process   the product's machine as a process, and what the world asks of one
 //!     foca      the crate foca as another one
 //!     setting   what is simulated for how long
+//!     chance    chances and times
+//!     outcome   what is counted
 //!     world     nodes, clocks, network, standstills, deaths in fake time
 //!     plan      which settings make up a run of ./x sim membership
 //!     report    tables, and the document
 //!     picture   its picture
 //! ```
 
+mod chance;
 mod foca;
+mod outcome;
 mod picture;
 mod plan;
 mod process;
@@ -52,8 +56,8 @@ impl Options {
     }
 }
 
-/// Simulates and prints, and with `--write` writes the document and its picture. Returns whether the
-/// target is met at every loss.
+/// Simulates and prints, and with `--write` writes the document and its picture. Returns whether
+/// the target is met at every loss.
 pub fn run(options: &Options) -> io::Result<bool> {
     let tables = plan::tables(options);
     let (text, is_met) = report::document(&tables, options);

@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const AT_ONCE: usize = 4096;
 /// The least that is waited for; a socket knows no shorter wait than zero, which is for ever.
 const LEAST: Duration = Duration::from_millis(1);
+/// Until a standstill is known to others.
+const ANNOUNCED: Duration = Duration::from_secs(1);
 /// After an error of the socket.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -31,7 +33,8 @@ pub struct Part {
     pub me: NodeId,
     /// Higher than any that the run has known of this node.
     pub incarnation: u16,
-    /// Where the others can be reached, as far as that is known. Who is heard is known from then on.
+    /// Where the others can be reached, as far as that is known. Who is heard is known from then
+    /// on.
     pub peers: BTreeMap<NodeId, SocketAddr>,
 }
 
@@ -46,8 +49,8 @@ pub struct Verdict {
 
 enum Order {
     Event(Event),
-    /// It stands still for so long.
-    Frozen(Duration),
+    /// It stands still for so long; whom to tell that this is known.
+    Frozen(Duration, Sender<()>),
     Peer(NodeId, SocketAddr),
     Stop,
 }
@@ -85,6 +88,7 @@ impl Gossip {
             socket,
             begun,
             due: 0,
+            known: None,
             told,
         };
         let work = move || worker.serve(&receiver);
@@ -103,9 +107,12 @@ impl Gossip {
         self.order(Order::Peer(node, address));
     }
 
-    /// This node stands still for so long at most, beginning at once; zero: no longer.
-    pub fn announce_standstill(&self, length: Duration) {
-        self.order(Order::Frozen(length));
+    /// This node will stand still for so long at most; zero: it no longer does. Blocks until this
+    /// is known where it matters, for a second at most. Returns whether it is.
+    pub fn announce_standstill(&self, length: Duration) -> bool {
+        let (known, wait) = channel();
+        self.order(Order::Frozen(length, known));
+        length.is_zero() || wait.recv_timeout(ANNOUNCED).is_ok()
     }
 
     /// How this node fares.
@@ -137,6 +144,8 @@ struct Worker<F> {
     socket: UdpSocket,
     begun: Instant,
     due: u64,
+    /// Whom to tell that a standstill is known.
+    known: Option<Sender<()>>,
     told: F,
 }
 
@@ -154,7 +163,8 @@ impl<F: FnMut(Verdict)> Worker<F> {
             for order in orders.try_iter() {
                 match order {
                     Order::Event(event) => self.step(event),
-                    Order::Frozen(length) => {
+                    Order::Frozen(length, known) => {
+                        self.known = Some(known);
                         let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
                         let until = self.now().saturating_add(ms);
                         self.step(Event::Frozen { until });
@@ -217,6 +227,10 @@ impl<F: FnMut(Verdict)> Worker<F> {
                     let _ = self.socket.send_to(&self.guard.seal(to, &bytes), address);
                 }
                 Action::Timer { at } => self.due = at,
+                Action::Announced => {
+                    // Whoever has asked may have waited long enough.
+                    let _ = self.known.take().map(|known| known.send(()));
+                }
                 Action::Up { node } => (self.told)(Verdict { node, state: State::Up }),
                 Action::Suspect { node } => (self.told)(Verdict { node, state: State::Suspect }),
                 Action::Down { node } => (self.told)(Verdict { node, state: State::Down }),

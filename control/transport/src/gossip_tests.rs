@@ -18,7 +18,10 @@ fn begin(
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let part = Part { secret: secret.clone(), me, incarnation: 0, peers };
     let heard = heard.clone();
-    Gossip::begin(part, socket, move |verdict| drop(heard.send((me, verdict)))).unwrap()
+    let told = move |verdict| {
+        let _ = heard.send((me, verdict));
+    };
+    Gossip::begin(part, socket, told).unwrap()
 }
 
 /// Node 0 and others, who know of it; the coordinator tells each of the others.
@@ -79,6 +82,7 @@ fn a_node_that_comes_back_under_the_next_incarnation_is_there_again() {
     let (sender, heard) = channel();
     let mut nodes = cluster(2, &secret, &sender);
     let _ = wait(&heard, &[0], 1, State::Up);
+    assert!(nodes[&1].announce_standstill(Duration::ZERO));
     drop(nodes.remove(&1));
     let _ = wait(&heard, &[0], 1, State::Down);
     let peers = BTreeMap::from([(0, nodes[&0].address())]);

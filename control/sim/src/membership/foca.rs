@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The crate `foca`, SWIM with suspicions, as the other protocol to compare with (decision 0086). It
-//! carries no loads and knows no announced standstill, so it is compared without.
+//! The crate `foca`, SWIM with suspicions, as the other protocol to compare with (decision 0086).
+//! It carries no loads and knows no announced standstill, so it is compared without.
 
 use super::process::{Input, Output, Process};
 use foca::{AccumulatingRuntime, Codec, Foca, Header, Identity, Member, Message, State, Timer};

@@ -44,7 +44,7 @@ pub fn draw(tables: &Tables) -> String {
         62.0,
         13,
         "quiet",
-        "From its death to the coordinator's knowing, simulated, 2 to 256 nodes; by datagrams lost.",
+        "From its death to the coordinator's knowing, simulated, 2 to 256 nodes, by loss.",
     );
     for (row, loss) in LOSSES.iter().enumerate() {
         let base = TOP + ROW * (row + 1) as f64;

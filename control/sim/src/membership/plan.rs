@@ -3,17 +3,18 @@
 
 use super::Options;
 use super::foca::Settings;
+use super::outcome::Outcome;
 use super::setting::{Cut, Protocol, Setting};
-use super::world::Outcome;
 use fermata_membership::Config;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// In thousandths.
 pub const LOSSES: [u32; 5] = [0, 10, 50, 100, 200];
-/// Numbers of nodes, and thousands of node-seconds of each in a full run: more where they are cheap.
+/// Numbers of nodes, and thousands of node-seconds of each in a full run: more where they are
+/// cheap.
 const NODES: [(u16, f64); 6] =
-    [(2, 1000.0), (4, 1000.0), (8, 600.0), (16, 300.0), (64, 120.0), (256, 60.0)];
+    [(2, 1000.0), (4, 1000.0), (8, 750.0), (16, 250.0), (64, 60.0), (256, 30.0)];
 
 /// A line of a table.
 pub struct Row {

@@ -33,6 +33,8 @@ pub enum Output {
     Down(u16, u16),
     /// It suspects a node.
     Suspect,
+    /// Others know that it will stand still.
+    Announced,
 }
 
 /// A node's process, on its own clock in milliseconds.
@@ -68,6 +70,7 @@ impl Ours {
                 Some(Output::Down(node, known.map_or(0, |(_, known)| known.incarnation)))
             }
             Action::Suspect { .. } => Some(Output::Suspect),
+            Action::Announced => Some(Output::Announced),
             Action::Up { .. } => None,
         };
         actions.into_iter().filter_map(of).collect()

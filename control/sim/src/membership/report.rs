@@ -2,8 +2,8 @@
 //! The tables, and the document `docs/evidence/membership.md`.
 
 use super::Options;
+use super::outcome::Outcome;
 use super::plan::{LOSSES, Row, Tables};
-use super::world::Outcome;
 use std::fmt::Write;
 
 /// Within so many milliseconds a death has to be known.
@@ -104,8 +104,8 @@ fn main_table(rows: &[Row]) -> String {
 fn summary(rows: &[Row]) -> (String, bool) {
     let mut text = String::from(
         "| loss | node-seconds | deaths | known after, 99.9 % | most | not noticed | \
-         false alarms | per 10^6 node-seconds, at most (95 %) | suspicions per node and hour |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         false alarms | per 10^6 node-seconds, at most (95 %) |\n\
+         |---|---|---|---|---|---|---|---|\n",
     );
     let mut is_met = true;
     for loss in LOSSES {
@@ -120,7 +120,7 @@ fn summary(rows: &[Row]) -> (String, bool) {
         is_met &= known.most <= KNOWN_MS && all.unnoticed == 0 && rate < ALARMS;
         let _ = writeln!(
             text,
-            "| {} | {:.0} | {} | {} s | {} s | {} | {} | {:.2} | {:.1} |",
+            "| {} | {:.0} | {} | {} s | {} s | {} | {} | {:.2} |",
             percent(f64::from(loss) / 1000.0),
             all.node_seconds,
             known.deaths,
@@ -129,7 +129,6 @@ fn summary(rows: &[Row]) -> (String, bool) {
             all.unnoticed,
             all.alarms,
             bound * 1e6,
-            per_node_second(all.suspicions, &all) * 3600.0,
         );
     }
     (text, is_met)

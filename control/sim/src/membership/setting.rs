@@ -2,8 +2,9 @@
 //! What is simulated for how long.
 
 use super::foca::{Settings, Theirs};
+use super::outcome::Outcome;
 use super::process::{Ours, Process};
-use super::world::{Outcome, World};
+use super::world::World;
 use fermata_membership::Config;
 
 /// Whose rules.

@@ -3,16 +3,16 @@
 //! delays, standstills, deaths, cuts.
 //!
 //! Common random numbers: whether the k-th datagram from a node to another one is lost, and what
-//! happens to which node when, depend on the seed alone. So a datagram that is lost at a loss of 5 %
-//! is lost at 10 % as well, and two protocols meet the same deaths and standstills.
+//! happens to which node when, depend on the seed alone. So a datagram that is lost at a loss of 5
+//! % is lost at 10 % as well, and two protocols meet the same deaths and standstills.
 
+use super::chance::{SECOND, delay, mix, time, unit};
+use super::outcome::Outcome;
 use super::process::{Input, Output, Process};
 use super::setting::Setting;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-/// A second, in microseconds: the unit of fake time.
-pub const SECOND: u64 = 1_000_000;
 /// What a receiver's socket holds while its process stands still: 212992 bytes, of which the kernel
 /// counts 2304 for each datagram of this length (`net.core.rmem_default`, skb->truesize).
 const SOCKET_HOLDS: usize = 92;
@@ -20,6 +20,8 @@ const SOCKET_HOLDS: usize = 92;
 const OVERHEAD_BYTES: u64 = 28 + 30;
 /// When things begin to happen, and to count.
 const WARM_UP: u64 = 12 * SECOND;
+/// Whoever announces a standstill waits for so long that this is confirmed.
+const CONFIRMED: u64 = SECOND;
 /// A node that has died comes back so long after the coordinator knew, under a new incarnation.
 const AWAY: u64 = 6 * SECOND;
 /// A node that has begun so recently does not die: the coordinator may not know of it.
@@ -52,6 +54,11 @@ enum Happening {
     },
     Freeze {
         node: u16,
+    },
+    /// It begins to stand still, if it has not yet.
+    Freezes {
+        node: u16,
+        serial: u64,
     },
     Die,
     Begin {
@@ -96,6 +103,8 @@ struct Node {
     /// It stands still until the resumption with this number.
     paused: Option<u64>,
     is_frozen: bool,
+    /// It has announced a standstill, which needs so long and which this number stands for.
+    freezes: Option<(u64, u64)>,
     waiting: VecDeque<(u16, Vec<u8>)>,
     begun: u64,
     died: Option<u64>,
@@ -111,43 +120,6 @@ impl Node {
     fn real(&self, local: u64) -> u64 {
         let past = local.saturating_sub(self.clock_base);
         (past * 1000 * 1_000_000).div_ceil(1_000_000 + self.clock_ppm)
-    }
-}
-
-/// What came of a run.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// From each death to the coordinator's knowing, in milliseconds.
-    pub known_ms: Vec<u64>,
-    /// Deaths that nobody noticed.
-    pub unnoticed: u64,
-    /// Living nodes that were taken for dead, each counted once.
-    pub alarms: u64,
-    /// Suspicions at any node.
-    pub suspicions: u64,
-    /// Of living nodes.
-    pub node_seconds: f64,
-    /// Sent, with headers of IP and UDP.
-    pub bytes: u64,
-    /// Sent.
-    pub datagrams: u64,
-    /// Of all entries at all nodes, sampled every second, in milliseconds.
-    pub ages_ms: Vec<u64>,
-    /// Until when things counted.
-    seconds: f64,
-}
-
-impl Outcome {
-    pub fn add(&mut self, other: Self) {
-        self.known_ms.extend(other.known_ms);
-        self.unnoticed += other.unnoticed;
-        self.alarms += other.alarms;
-        self.suspicions += other.suspicions;
-        self.node_seconds += other.node_seconds;
-        self.bytes += other.bytes;
-        self.datagrams += other.datagrams;
-        self.ages_ms.extend(other.ages_ms);
-        self.seconds += other.seconds;
     }
 }
 
@@ -167,41 +139,6 @@ pub struct World<'a> {
     outcome: Outcome,
 }
 
-fn mix(words: [u64; 4]) -> u64 {
-    words.into_iter().fold(0x9e37_79b9_7f4a_7c15, |hash, word| {
-        let mut z = (hash ^ word).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    })
-}
-
-/// Between 0 and 1, from a random word.
-fn unit(word: u64) -> f64 {
-    (word >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// A rounded time that is not negative.
-fn time(value: f64) -> u64 {
-    // In range: times are below a year of microseconds.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let whole = value.max(0.0) as u64;
-    whole
-}
-
-/// How long a datagram is under way: a switched network, with queues now and then.
-fn delay(word: u64) -> u64 {
-    let quick = 50.0 - 150.0 * unit(mix([word, 1, 0, 0])).max(1e-9).ln();
-    let tail = unit(mix([word, 2, 0, 0]));
-    let share = unit(mix([word, 3, 0, 0]));
-    let slow = match tail {
-        t if t < 0.0001 => 1_000_000.0 * share,
-        t if t < 0.001 => 200_000.0 * share,
-        t if t < 0.01 => 20_000.0 * share,
-        _ => 0.0,
-    };
-    time(quick + slow)
-}
-
 impl<'a> World<'a> {
     /// A cluster that runs for the setting's time.
     pub fn new(setting: &'a Setting, seed: u64) -> Self {
@@ -217,6 +154,7 @@ impl<'a> World<'a> {
                 timer: None,
                 paused: None,
                 is_frozen: false,
+                freezes: None,
                 waiting: VecDeque::new(),
                 begun: 0,
                 died: None,
@@ -236,7 +174,7 @@ impl<'a> World<'a> {
             cut: 0,
             random: random.fork(),
             alarmed: BTreeSet::new(),
-            outcome: Outcome { seconds: setting.seconds, ..Outcome::default() },
+            outcome: Outcome::default(),
         };
         world.plan();
         world
@@ -338,6 +276,12 @@ impl<'a> World<'a> {
                 }
             }
             Happening::Freeze { node } => self.freeze(node, seed),
+            Happening::Freezes { node, serial } => {
+                let awaited = self.nodes[usize::from(node)].freezes;
+                if awaited.is_some_and(|(_, wanted)| wanted == serial) {
+                    self.freezes(node);
+                }
+            }
             Happening::Die => {
                 self.die();
                 self.plan_death(self.now);
@@ -357,7 +301,7 @@ impl<'a> World<'a> {
         let outputs = process.begin(local);
         let state = &mut self.nodes[at];
         (state.first, state.died, state.paused, state.is_frozen) = (life, None, None, false);
-        state.begun = self.now;
+        (state.begun, state.freezes) = (self.now, None);
         state.waiting.clear();
         state.process = Some(process);
         self.perform(node, outputs, seed);
@@ -382,6 +326,7 @@ impl<'a> World<'a> {
                 }
                 Output::Down(of, incarnation) => self.down(node, of, incarnation),
                 Output::Suspect => self.outcome.suspicions += 1,
+                Output::Announced => self.freezes(node),
             }
         }
     }
@@ -449,18 +394,29 @@ impl<'a> World<'a> {
         }
     }
 
-    /// It says that it stands still for 2 to 20 s, does so at once, and needs half of it or more.
+    /// It says that it will stand still for 2 to 20 s, does so as soon as this is confirmed, and
+    /// needs half of it or more; it is back before the end.
     fn freeze(&mut self, node: u16, seed: u64) {
         let at = usize::from(node);
         let length = 2.0 + 18.0 * self.nodes[at].random.f64();
-        let needs = length * (0.5 + 0.5 * self.nodes[at].random.f64());
+        let needs = (length - 1.0) * (0.5 + 0.5 * self.nodes[at].random.f64());
         if self.nodes[at].process.is_some() && self.nodes[at].paused.is_none() {
             let until = self.nodes[at].local(self.now) + time(length * 1e3);
+            let serial = self.serial + 1;
+            self.nodes[at].freezes = Some((time(needs * 1e6), serial));
+            self.at(self.now + CONFIRMED, Happening::Freezes { node, serial });
             self.step(node, Input::Frozen(until), seed);
-            self.nodes[at].is_frozen = true;
-            self.pause(node, time(needs * 1e6));
         }
-        self.plan_freeze(node, self.now + time(length * 1e6));
+        self.plan_freeze(node, self.now + time(length * 1e6) + 2 * SECOND);
+    }
+
+    fn freezes(&mut self, node: u16) {
+        let state = &mut self.nodes[usize::from(node)];
+        let Some((needs, _)) = state.freezes.take() else { return };
+        if state.process.is_some() && state.paused.is_none() {
+            state.is_frozen = true;
+            self.pause(node, needs);
+        }
     }
 
     /// So many nodes of those that live and have not said that they stand still.
@@ -469,7 +425,8 @@ impl<'a> World<'a> {
             let living = |node: &u16| {
                 let state = &self.nodes[usize::from(*node)];
                 let is_known = self.now > state.begun + NEW;
-                state.process.is_some() && is_known && !state.is_frozen
+                let is_awake = !state.is_frozen && state.freezes.is_none();
+                state.process.is_some() && is_known && is_awake
             };
             let living: Vec<u16> = (1..self.setting.nodes).filter(living).collect();
             let Some(node) = self.random.choice(living) else { return };
