@@ -18,6 +18,8 @@ pub struct Config {
     pub ask_every_ms: u64,
     /// A node that is silent for so long is suspected.
     pub suspect_after_ms: u64,
+    /// And was asked so often since.
+    pub asks_before_suspect: u8,
     /// A node that is silent for so long is down. The longest standstill of a living node that has
     /// not announced it, and a second and a half in which it can be heard.
     pub down_after_ms: u64,
@@ -42,6 +44,7 @@ impl Default for Config {
             ask_after_ms: 700,
             ask_every_ms: 200,
             suspect_after_ms: 1200,
+            asks_before_suspect: 2,
             down_after_ms: 3500,
             asks_before_down: 5,
             far_after_ms: 2500,

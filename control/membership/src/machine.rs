@@ -65,7 +65,7 @@ pub enum Action {
         /// A time here.
         at: u64,
     },
-    /// Whoever decides knows that this node will stand still.
+    /// Where it matters it is known that this node will stand still.
     Announced,
     /// A node is there, or is there again, or is no longer suspected.
     Up {
@@ -87,7 +87,7 @@ pub enum Action {
 /// Being so late means that this process has stood still, in milliseconds.
 const LATE_MS: u64 = 200;
 /// Whoever has stood still hears for so long before it suspects anybody.
-const CALM_MS: u64 = 1000;
+const CALM_MS: u64 = 300;
 /// Two alarms about this node itself within so many milliseconds are one.
 const HURRY_MS: u64 = 50;
 /// What was announced and not confirmed is said again after so many milliseconds.
@@ -231,7 +231,7 @@ impl Machine {
             self.table.note(from);
         }
         let is_confirmed = self.announced.is_some_and(|(since, _)| token >= since);
-        if is_confirmed && from == self.decider() {
+        if is_confirmed && from == self.whom_to_convince() {
             self.announced = None;
             self.actions.push(Action::Announced);
         }
@@ -326,14 +326,23 @@ impl Machine {
         }
     }
 
-    /// Says that this node will stand still, until whoever decides confirms it.
+    /// The coordinator, unless it is dead or there is none; whoever decides then.
+    fn whom_to_convince(&self) -> NodeId {
+        let is_there = |node: &NodeId| match self.table.get(*node) {
+            Some(known) => known.state != State::Down,
+            None => self.contacts.contains(node),
+        };
+        self.config.coordinator.filter(is_there).unwrap_or_else(|| self.decider())
+    }
+
+    /// Says that this node will stand still, until that is confirmed.
     fn announce(&mut self, now: u64) {
         let Some((_, again)) = &mut self.announced else { return };
         *again = now + ANNOUNCE_MS;
         self.tell_widely(None, now);
-        let decider = self.decider();
-        if decider != self.me {
-            self.send(decider, Errand::Ask(now), &[], self.config.entries_near, now);
+        let whom = self.whom_to_convince();
+        if whom != self.me {
+            self.send(whom, Errand::Ask(now), &[], self.config.entries_near, now);
         } else if self.contacts.is_empty() {
             self.announced = None;
             self.actions.push(Action::Announced);
@@ -422,7 +431,8 @@ impl Machine {
         let has_majority = self.has_majority();
         let Some(known) = self.table.get_mut(node) else { return false };
         let before = known.state;
-        let is_long = silence >= config.suspect_after_ms && now >= self.calm_until;
+        let is_asked = known.asks >= config.asks_before_suspect;
+        let is_long = silence >= config.suspect_after_ms && now >= self.calm_until && is_asked;
         if before == State::Up && is_long {
             known.state = State::Suspect;
         }
@@ -431,7 +441,7 @@ impl Machine {
             known.state = State::Down;
         }
         let after = known.state;
-        let is_asked = silence > 0
+        let is_to_ask = silence > 0
             && after != State::Down
             && now >= known.asked_at + config.ask_every_ms.saturating_sub(1);
         if before != after {
@@ -441,14 +451,14 @@ impl Machine {
             self.tell_widely(Some(node), now);
             return false;
         }
-        if is_asked {
+        if is_to_ask {
             if let Some(known) = self.table.get_mut(node) {
                 known.asked_at = now;
                 known.asks = known.asks.saturating_add(1);
             }
             self.send(node, Errand::Ask(now), &[node], config.entries_near, now);
         }
-        is_asked && after == State::Suspect
+        is_to_ask && after == State::Suspect
     }
 
     /// Whether this node may judge: it is the coordinator, or hears more than half of the nodes.

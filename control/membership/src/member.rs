@@ -121,7 +121,8 @@ pub struct Known {
     frozen_ds: u16,
     /// It has answered something that was asked at this time.
     answered: u64,
-    /// How often it was asked since it is suspected, and when last.
+    /// How often it was asked since the last evidence of life, or since it is suspected if that is
+    /// later; and when last.
     pub(crate) asks: u8,
     pub(crate) asked_at: u64,
     /// So many datagrams will still carry news of it first.
@@ -226,6 +227,7 @@ impl Known {
         let is_newer = entry.beat > self.beat;
         let was_frozen = self.frozen_ds;
         if is_newer {
+            self.asks = 0;
             self.beat = entry.beat;
             self.load = entry.load;
             self.load_age_ds = entry.load_age_ds;

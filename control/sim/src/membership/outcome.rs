@@ -6,6 +6,8 @@
 pub struct Outcome {
     /// From each death to the coordinator's knowing, in milliseconds.
     pub known_ms: Vec<u64>,
+    /// The same without the time in which the coordinator itself stood still.
+    pub awake_ms: Vec<u64>,
     /// Deaths that nobody noticed.
     pub unnoticed: u64,
     /// Living nodes that were taken for dead, each counted once.
@@ -25,6 +27,7 @@ pub struct Outcome {
 impl Outcome {
     pub fn add(&mut self, other: Self) {
         self.known_ms.extend(other.known_ms);
+        self.awake_ms.extend(other.awake_ms);
         self.unnoticed += other.unnoticed;
         self.alarms += other.alarms;
         self.suspicions += other.suspicions;

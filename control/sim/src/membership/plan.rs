@@ -14,7 +14,7 @@ pub const LOSSES: [u32; 5] = [0, 10, 50, 100, 200];
 /// Numbers of nodes, and thousands of node-seconds of each in a full run: more where they are
 /// cheap.
 const NODES: [(u16, f64); 6] =
-    [(2, 1000.0), (4, 1000.0), (8, 750.0), (16, 250.0), (64, 60.0), (256, 30.0)];
+    [(2, 1000.0), (4, 1000.0), (8, 1000.0), (16, 500.0), (64, 300.0), (256, 300.0)];
 
 /// A line of a table.
 pub struct Row {

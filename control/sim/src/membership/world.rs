@@ -107,7 +107,11 @@ struct Node {
     freezes: Option<(u64, u64)>,
     waiting: VecDeque<(u16, Vec<u8>)>,
     begun: u64,
+    /// When it came back from an announced standstill.
+    back: u64,
     died: Option<u64>,
+    /// How long the process of node 0 had stood still by then.
+    still_at_death: u64,
     random: fastrand::Rng,
 }
 
@@ -135,6 +139,9 @@ pub struct World<'a> {
     /// Nodes below this number, but 0, are cut off from the others.
     cut: u16,
     random: fastrand::Rng,
+    /// How long the process of node 0 has stood still, and since when it does.
+    still: u64,
+    still_since: Option<u64>,
     alarmed: BTreeSet<(u16, u16)>,
     outcome: Outcome,
 }
@@ -157,7 +164,9 @@ impl<'a> World<'a> {
                 freezes: None,
                 waiting: VecDeque::new(),
                 begun: 0,
+                back: 0,
                 died: None,
+                still_at_death: 0,
                 random: own,
             }
         });
@@ -173,6 +182,8 @@ impl<'a> World<'a> {
             links,
             cut: 0,
             random: random.fork(),
+            still: 0,
+            still_since: None,
             alarmed: BTreeSet::new(),
             outcome: Outcome::default(),
         };
@@ -373,19 +384,31 @@ impl<'a> World<'a> {
             return;
         }
         state.paused = Some(self.serial + 1);
+        if node == 0 {
+            self.still_since = Some(self.now);
+        }
         self.at(self.now + length, Happening::Resume { node, serial: self.serial + 1 });
+    }
+
+    fn coordinator_still(&self) -> u64 {
+        self.still + self.still_since.map_or(0, |since| self.now - since)
     }
 
     /// First what has come, then the timer.
     fn resume(&mut self, node: u16, seed: u64) {
         let at = usize::from(node);
         self.nodes[at].paused = None;
+        if node == 0 {
+            self.still = self.coordinator_still();
+            self.still_since = None;
+        }
         let waiting = std::mem::take(&mut self.nodes[at].waiting);
         for (from, bytes) in waiting {
             self.step(node, Input::Datagram { from, bytes }, seed);
         }
         if self.nodes[at].is_frozen {
             self.nodes[at].is_frozen = false;
+            self.nodes[at].back = self.now;
             let local = self.nodes[at].local(self.now);
             self.step(node, Input::Frozen(local), seed);
         }
@@ -425,12 +448,15 @@ impl<'a> World<'a> {
             let living = |node: &u16| {
                 let state = &self.nodes[usize::from(*node)];
                 let is_known = self.now > state.begun + NEW;
-                let is_awake = !state.is_frozen && state.freezes.is_none();
+                let is_back = self.now > state.back + SECOND;
+                let is_awake = is_back && !state.is_frozen && state.freezes.is_none();
                 state.process.is_some() && is_known && is_awake
             };
             let living: Vec<u16> = (1..self.setting.nodes).filter(living).collect();
             let Some(node) = self.random.choice(living) else { return };
+            let still = self.coordinator_still();
             let state = &mut self.nodes[usize::from(node)];
+            state.still_at_death = still;
             state.next = state.process.as_ref().map_or(0, |process| process.incarnation()) + 1;
             state.process = None;
             (state.died, state.timer, state.paused) = (Some(self.now), None, None);
@@ -456,7 +482,9 @@ impl<'a> World<'a> {
         }
         if by == 0 {
             if let Some(died) = state.died.take() {
+                let asleep = self.still.saturating_sub(state.still_at_death);
                 self.outcome.known_ms.push((self.now - died) / 1000);
+                self.outcome.awake_ms.push((self.now - died).saturating_sub(asleep) / 1000);
                 self.at(self.now + AWAY, Happening::Begin { node: of });
             }
         }
