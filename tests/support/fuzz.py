@@ -45,7 +45,7 @@ CONTROL = {
     "identity": ["storage/src/build_id.rs"],
     "image": ["storage/src/image.rs", "types/src/image_gen.rs", "seal/src/lib.rs"],
     "membership": [f"membership/src/{name}.rs" for name in
-                   ("guard", "machine", "member", "ring", "window", "wire")],
+                   ("config", "event", "guard", "machine", "member", "ring", "window", "wire")],
     "records": ["types/src/records.rs", "types/src/checkpointer.rs"],
 }
 

@@ -11,6 +11,7 @@
 //!     ring      who watches whom
 //!     window    which entries a datagram carries
 //!     config    times and counts
+//!     event     what goes into the machine, and what comes out
 //!     machine   step(event, now) -> actions
 //! ```
 //!
@@ -41,6 +42,7 @@
 #![forbid(unsafe_code)]
 
 mod config;
+mod event;
 mod guard;
 mod machine;
 mod member;
@@ -49,8 +51,9 @@ mod window;
 mod wire;
 
 pub use config::Config;
+pub use event::{Action, Event};
 pub use guard::{Guard, Refusal};
-pub use machine::{Action, Event, Machine};
+pub use machine::Machine;
 pub use member::{Known, State};
 pub use wire::{Entry, Errand, Load, Message, Unreadable};
 

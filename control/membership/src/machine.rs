@@ -13,6 +13,7 @@
 //! the next incarnation and is there again.
 
 use crate::config::Config;
+use crate::event::{Action, Event};
 use crate::member::{Change, Known, State};
 use crate::ring::Ring;
 use crate::window::Table;
@@ -20,74 +21,12 @@ use crate::wire::{BEAT_MAX, Entry, Errand, Load, Message};
 use crate::{NODES_MAX, NodeId};
 use std::collections::BTreeSet;
 
-/// What has happened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A datagram's content has come. All that have come are given before a `Timer`.
-    Datagram {
-        /// Whose it is, as the guard has found.
-        from: NodeId,
-        /// What the guard has opened.
-        bytes: Vec<u8>,
-    },
-    /// The time has come that a `Timer` action named last.
-    Timer,
-    /// This node will stand still, and is to be missed only after `until`; a time in the past: it
-    /// no longer does. Before `Announced` it should not begin to, at least not for long.
-    Frozen {
-        /// A time here.
-        until: u64,
-    },
-    /// How this node fares now.
-    Load {
-        /// That.
-        entry: Load,
-    },
-    /// There is such a node, says somebody else than gossip: it is told that this one is there.
-    Join {
-        /// Its number.
-        node: NodeId,
-    },
-}
-
-/// What to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Send this, through the guard.
-    Send {
-        /// To whom.
-        to: NodeId,
-        /// The content.
-        bytes: Vec<u8>,
-    },
-    /// Give a `Timer` at this time, instead of any named before.
-    Timer {
-        /// A time here.
-        at: u64,
-    },
-    /// Where it matters it is known that this node will stand still.
-    Announced,
-    /// A node is there, or is there again, or is no longer suspected.
-    Up {
-        /// Which.
-        node: NodeId,
-    },
-    /// Nothing is heard of a node; it may yet be.
-    Suspect {
-        /// Which.
-        node: NodeId,
-    },
-    /// A node is taken for dead.
-    Down {
-        /// Which.
-        node: NodeId,
-    },
-}
-
 /// Being so late means that this process has stood still, in milliseconds.
 const LATE_MS: u64 = 200;
 /// Whoever has stood still hears for so long before it suspects anybody.
 const CALM_MS: u64 = 300;
+/// After a standstill of so long the socket has not held all that came meanwhile.
+const LONG_MS: u64 = 2000;
 /// Two alarms about this node itself within so many milliseconds are one.
 const HURRY_MS: u64 = 50;
 /// What was announced and not confirmed is said again after so many milliseconds.
@@ -122,6 +61,8 @@ pub struct Machine {
     due: Option<u64>,
     /// Until then nobody is suspected: this process has stood still.
     calm_until: u64,
+    /// Silence counts from then on at the earliest: what came before may be lost.
+    heard_since: u64,
     hurried_at: u64,
     actions: Vec<Action>,
 }
@@ -152,6 +93,7 @@ impl Machine {
             announced: None,
             due: None,
             calm_until: 0,
+            heard_since: 0,
             hurried_at: 0,
             actions: Vec::new(),
         }
@@ -354,6 +296,9 @@ impl Machine {
         if due.is_some_and(|due| now > due + LATE_MS) {
             self.calm_until = now + CALM_MS;
         }
+        if due.is_some_and(|due| now > due + LONG_MS) {
+            self.heard_since = now;
+        }
         if now >= self.next_tick {
             self.tick(now);
         }
@@ -396,7 +341,8 @@ impl Machine {
         let mut watched: BTreeSet<NodeId> = self.ring.watched(config.watchers).collect();
         if is_decider {
             let far = self.table.iter().filter(|(_, known)| {
-                known.state == State::Suspect || known.silence(now) >= config.far_after_ms
+                let silence = known.silence(now).min(now.saturating_sub(self.heard_since));
+                known.state == State::Suspect || silence >= config.far_after_ms
             });
             watched.extend(far.map(|(node, _)| node));
         }
@@ -404,7 +350,7 @@ impl Machine {
         let mut suspects = Vec::new();
         for node in watched {
             let Some(known) = self.table.get(node) else { continue };
-            let silence = known.silence(now);
+            let silence = known.silence(now).min(now.saturating_sub(self.heard_since));
             match known.state {
                 State::Down => {}
                 State::Up if silence < config.ask_after_ms => {

@@ -238,6 +238,24 @@ fn whoever_is_back_sooner_is_watched_again_at_once() {
 }
 
 #[test]
+fn who_has_stood_still_for_long_does_not_judge_by_what_the_socket_has_lost() {
+    let mut cluster = Cluster::new(4);
+    let begun = cluster.now;
+    cluster.step(1, Event::Frozen { until: begun + 20_000 });
+    cluster.run(100);
+    cluster.stop(1);
+    cluster.run(15_000);
+    cluster.stop(0); // for two seconds, the last of which node 1 sees
+    cluster.run(500);
+    cluster.still.insert(1, Vec::new()); // nothing has been kept for it
+    cluster.resume(1);
+    cluster.run(1500);
+    cluster.resume(0);
+    cluster.run(2000);
+    assert!(cluster.about(0, begun).iter().all(|said| said.2 != State::Down));
+}
+
+#[test]
 fn whoever_was_pronounced_down_takes_the_next_incarnation() {
     let mut cluster = Cluster::new(5);
     let begun = cluster.now;

@@ -403,11 +403,11 @@ impl<'a> World<'a> {
             self.still_since = None;
         }
         let waiting = std::mem::take(&mut self.nodes[at].waiting);
+        let was_frozen = std::mem::take(&mut self.nodes[at].is_frozen);
         for (from, bytes) in waiting {
-            self.step(node, Input::Datagram { from, bytes }, seed);
+            self.deliver(node, from, bytes, seed); // one of them may let it stand still again
         }
-        if self.nodes[at].is_frozen {
-            self.nodes[at].is_frozen = false;
+        if was_frozen {
             self.nodes[at].back = self.now;
             let local = self.nodes[at].local(self.now);
             self.step(node, Input::Frozen(local), seed);
