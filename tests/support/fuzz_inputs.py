@@ -244,6 +244,8 @@ def _membership():
         "unknown_state": (datagram(1, [entry(1, state=3)]), "understood 0"),
         "unknown_errand": (datagram(1, [entry(1)], errand=3), "understood 0"),
         "no_entries": (datagram(1, []), "understood 0"),
+        # It was read and came out otherwise.
+        "token_for_nothing": (datagram(1, [entry(1)], token=189), "understood 0"),
     }
 
 

@@ -21,9 +21,11 @@ pub struct Config {
     /// And was asked so often since.
     pub asks_before_suspect: u8,
     /// A node that is silent for so long is down. The longest standstill of a living node that has
-    /// not announced it, and a second and a half in which it can be heard.
+    /// not announced it, and almost a second in which it can be heard; and two seconds less than the
+    /// limit, for whoever decides may stand still as long.
     pub down_after_ms: u64,
-    /// And only after it was asked so often since it is suspected.
+    /// And only after it was asked so often since it is suspected; twice as often, if it is only
+    /// whoever decides that hears nothing of it, and is no watcher of it.
     pub asks_before_down: u8,
     /// Whoever decides watches all nodes that are silent for so long: their watchers may be dead.
     pub far_after_ms: u64,
@@ -45,7 +47,7 @@ impl Default for Config {
             ask_every_ms: 200,
             suspect_after_ms: 1200,
             asks_before_suspect: 2,
-            down_after_ms: 3500,
+            down_after_ms: 2900,
             asks_before_down: 5,
             far_after_ms: 2500,
             entries_near: 12,

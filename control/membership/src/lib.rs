@@ -19,7 +19,7 @@
 //! Infection-style Process Group Membership Protocol", DSN 2002): members watch each other, a
 //! suspicion comes before a verdict and can be refuted, what has changed travels in the datagrams
 //! that are sent anyway. What differs, and by how much it is better where datagrams are lost and
-//! nodes stand still for seconds, is in decision 0086:
+//! nodes stand still for seconds, is in decision 0092:
 //!
 //! - **Evidence has a time.** An entry carries its node's own clock (`beat`) and how long ago that
 //!   was (`age`). Whoever hears it knows when the node lived, however many hops it took and however

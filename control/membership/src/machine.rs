@@ -5,7 +5,7 @@
 //!     every tick      tell my watchers, and one node at random, that I live and what I know
 //!     silent 0.7 s    a watcher asks the silent node every 0.2 s
 //!     silent 1.2 s    it suspects it, and tells whoever decides, every 0.2 s
-//!     silent 3.5 s    whoever decides has asked it five times, and pronounces it down
+//!     silent 2.9 s    whoever decides has asked it five times, and pronounces it down
 //! ```
 //! Silence is measured from the last evidence of life that has come here by whatever way. A
 //! suspicion carries that evidence, so newer evidence refutes it wherever the two meet. A node that
@@ -210,9 +210,13 @@ impl Machine {
         self.table.make_urgent(node);
         let Some(known) = self.table.get_mut(node) else { return };
         known.asks = 0;
+        let mut is_refuted = false;
         match known.state {
             State::Up if before == State::Up => {}
-            State::Up => self.actions.push(Action::Up { node }),
+            State::Up => {
+                self.actions.push(Action::Up { node });
+                is_refuted = before == State::Suspect;
+            }
             State::Suspect => {
                 self.actions.push(Action::Suspect { node });
                 self.next_look = self.next_look.min(now);
@@ -220,6 +224,12 @@ impl Machine {
             State::Down => self.actions.push(Action::Down { node }),
         }
         self.form_ring();
+        let decider = self.decider();
+        let is_watched = self.ring.watched(self.config.watchers).any(|other| other == node);
+        if is_refuted && is_watched && decider != self.me {
+            // Whom it has told of the suspicion.
+            self.tell(decider, &[node], self.config.entries_near, now);
+        }
     }
 
     fn form_ring(&mut self) {
@@ -338,7 +348,8 @@ impl Machine {
     fn look(&mut self, now: u64) {
         let is_decider = self.decider() == self.me;
         let config = self.config;
-        let mut watched: BTreeSet<NodeId> = self.ring.watched(config.watchers).collect();
+        let near: BTreeSet<NodeId> = self.ring.watched(config.watchers).collect();
+        let mut watched = near.clone();
         if is_decider {
             let far = self.table.iter().filter(|(_, known)| {
                 let silence = known.silence(now).min(now.saturating_sub(self.heard_since));
@@ -359,7 +370,10 @@ impl Machine {
                 }
                 _ => {
                     self.next_look = self.next_look.min(now + config.ask_every_ms / 2);
-                    if self.look_at(node, silence, is_decider, now) {
+                    let has_witness = near.contains(&node) || known.is_witnessed;
+                    let factor = if has_witness { 1 } else { 2 };
+                    let asks = is_decider.then_some(factor * config.asks_before_down);
+                    if self.look_at(node, silence, asks, now) {
                         suspects.push(node);
                     }
                 }
@@ -371,8 +385,8 @@ impl Machine {
         }
     }
 
-    /// Returns whether it is suspected and was asked now.
-    fn look_at(&mut self, node: NodeId, silence: u64, is_decider: bool, now: u64) -> bool {
+    /// `asks`: it may be judged after so many. Returns whether it is suspected and was asked now.
+    fn look_at(&mut self, node: NodeId, silence: u64, asks: Option<u8>, now: u64) -> bool {
         let config = self.config;
         let has_majority = self.has_majority();
         let Some(known) = self.table.get_mut(node) else { return false };
@@ -382,8 +396,9 @@ impl Machine {
         if before == State::Up && is_long {
             known.state = State::Suspect;
         }
-        let is_over = silence >= config.down_after_ms && known.asks >= config.asks_before_down;
-        if before == State::Suspect && is_over && is_decider && has_majority {
+        let is_asked = asks.is_some_and(|asks| known.asks >= asks);
+        let is_over = silence >= config.down_after_ms && is_asked;
+        if before == State::Suspect && is_over && has_majority {
             known.state = State::Down;
         }
         let after = known.state;

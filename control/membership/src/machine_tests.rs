@@ -147,7 +147,7 @@ fn a_death_is_suspected_first_and_known_to_all_within_five_seconds() {
         }
         let first = said.iter().find(|said| said.2 == State::Down).unwrap();
         assert_eq!(first.1, 0, "the coordinator pronounces it");
-        assert!(first.0 >= 3000, "not before a standstill of 2 s is out of the question");
+        assert!(first.0 >= 2500, "not before a standstill of 2 s is out of the question");
     }
 }
 

@@ -89,6 +89,9 @@ pub enum Unreadable {
     /// No errand has this number.
     #[error("a datagram about nodes has the unknown errand {0}")]
     Errand(u8),
+    /// It wants nothing, and has a token all the same.
+    #[error("a datagram about nodes has the token {0}, for which nobody waits")]
+    Token(u64),
     /// No state has this number.
     #[error("a datagram about nodes has the unknown state {0}")]
     State(u8),
@@ -128,7 +131,8 @@ impl Message {
         let kind = left.byte().ok_or(wrong)?;
         let token = left.u64().ok_or(wrong)?;
         let errand = match kind {
-            0 => Errand::Tell,
+            0 if token == 0 => Errand::Tell,
+            0 => return Err(Unreadable::Token(token)),
             1 => Errand::Ask(token),
             2 => Errand::Answer(token),
             other => return Err(Unreadable::Errand(other)),
@@ -285,6 +289,7 @@ mod tests {
             Message::decode(&bytes).err()
         };
         assert_eq!(with(0, 3), Some(Unreadable::Errand(3)));
+        assert_eq!(with(1, 5), Some(Unreadable::Token(5)));
         assert_eq!(with(9, 0), Some(Unreadable::Length(good.len())));
         assert_eq!(with(HEAD_BYTES + 11, 9), Some(Unreadable::State(9)));
         assert_eq!(with(HEAD_BYTES + 1, 0x10), Some(Unreadable::Node(0x1001)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The crate `foca`, SWIM with suspicions, as the other protocol to compare with (decision 0086).
+//! The crate `foca`, SWIM with suspicions, as the other protocol to compare with (decision 0092).
 //! It carries no loads and knows no announced standstill, so it is compared without.
 
 use super::process::{Input, Output, Process};

@@ -91,7 +91,7 @@ fn sweep_rows(node_seconds: f64) -> Vec<Row> {
         let usual = Setting::new(Protocol::Ours(config), 16, 0.2, seconds);
         row(format!("{down_after_ms}"), Setting { pause_every: Some(10.0), ..usual })
     };
-    [1500, 2000, 2500, 3000, 3500, 4000].into_iter().map(of).collect()
+    [1500, 2000, 2500, 2900, 3500, 4000].into_iter().map(of).collect()
 }
 
 fn hard_rows(node_seconds: f64) -> Vec<Row> {

@@ -26,6 +26,9 @@ const CONFIRMED: u64 = SECOND;
 const AWAY: u64 = 6 * SECOND;
 /// A node that has begun so recently does not die: the coordinator may not know of it.
 const NEW: u64 = 4 * SECOND;
+/// Who is back from an announced standstill since so short a time does not die: for the coordinator
+/// it may still stand still.
+const BACK: u64 = 3 * SECOND;
 /// A death that nobody has noticed by then never will be.
 const UNNOTICED: u64 = 60 * SECOND;
 
@@ -407,8 +410,11 @@ impl<'a> World<'a> {
         for (from, bytes) in waiting {
             self.deliver(node, from, bytes, seed); // one of them may let it stand still again
         }
-        if was_frozen {
+        let is_hardly_back = self.now < self.nodes[at].back + BACK;
+        if was_frozen || is_hardly_back && self.nodes[at].back > 0 {
             self.nodes[at].back = self.now;
+        }
+        if was_frozen {
             let local = self.nodes[at].local(self.now);
             self.step(node, Input::Frozen(local), seed);
         }
@@ -448,7 +454,7 @@ impl<'a> World<'a> {
             let living = |node: &u16| {
                 let state = &self.nodes[usize::from(*node)];
                 let is_known = self.now > state.begun + NEW;
-                let is_back = self.now > state.back + SECOND;
+                let is_back = self.now > state.back + BACK;
                 let is_awake = is_back && !state.is_frozen && state.freezes.is_none();
                 state.process.is_some() && is_known && is_awake
             };
