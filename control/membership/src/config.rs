@@ -21,8 +21,8 @@ pub struct Config {
     /// And was asked so often since.
     pub asks_before_suspect: u8,
     /// A node that is silent for so long is down. The longest standstill of a living node that has
-    /// not announced it, and almost a second in which it can be heard; and two seconds less than the
-    /// limit, for whoever decides may stand still as long.
+    /// not announced it, and almost a second in which it can be heard; and two seconds less than
+    /// the limit, for whoever decides may stand still as long.
     pub down_after_ms: u64,
     /// And only after it was asked so often since it is suspected; twice as often, if it is only
     /// whoever decides that hears nothing of it, and is no watcher of it.
@@ -49,7 +49,7 @@ impl Default for Config {
             asks_before_suspect: 2,
             down_after_ms: 2900,
             asks_before_down: 5,
-            far_after_ms: 2500,
+            far_after_ms: 2000,
             entries_near: 12,
             entries_far: ENTRIES_MAX - 1,
             coordinator: Some(0),

@@ -152,7 +152,7 @@ impl Machine {
         for entry in &message.entries {
             if entry.node == self.me {
                 self.hear_of_me(entry, from, now);
-            } else if self.take_in(entry, entry.node == from, now) {
+            } else if self.take_in(entry, from, now) {
                 outdated.push(entry.node);
             }
         }
@@ -180,7 +180,7 @@ impl Machine {
     }
 
     /// Returns whether the sender lacks something that is known here.
-    fn take_in(&mut self, entry: &Entry, is_own: bool, now: u64) -> bool {
+    fn take_in(&mut self, entry: &Entry, from: NodeId, now: u64) -> bool {
         let node = entry.node;
         let Some(known) = self.table.get_mut(node) else {
             self.contacts.remove(&node);
@@ -191,7 +191,11 @@ impl Machine {
             self.has_changed(node, State::Down, now);
             return false;
         };
-        let change = known.merge(entry, is_own, now);
+        let change = known.merge(entry, node == from, now);
+        let is_suspected = entry.state == State::Suspect && known.state == State::Suspect;
+        if is_suspected && self.ring.is_watcher(from, node, self.config.watchers) {
+            known.is_witnessed = true;
+        }
         self.table.note(node);
         match change {
             Change::State(before) => self.has_changed(node, before, now),
@@ -207,9 +211,13 @@ impl Machine {
 
     fn has_changed(&mut self, node: NodeId, before: State, now: u64) {
         self.table.note(node);
-        self.table.make_urgent(node);
         let Some(known) = self.table.get_mut(node) else { return };
         known.asks = 0;
+        if (before, known.state) != (State::Suspect, State::Up) {
+            // Else the evidence that has refuted it is among the newest anyway.
+            self.table.make_urgent(node);
+        }
+        let Some(known) = self.table.get(node) else { return };
         let mut is_refuted = false;
         match known.state {
             State::Up if before == State::Up => {}

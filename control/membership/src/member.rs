@@ -125,7 +125,7 @@ pub struct Known {
     /// later; and when last.
     pub(crate) asks: u8,
     pub(crate) asked_at: u64,
-    /// Another member suspects it as well.
+    /// One of its watchers suspects it.
     pub(crate) is_witnessed: bool,
     /// So many datagrams will still carry news of it first.
     pub(crate) urgent: u8,
@@ -145,7 +145,7 @@ impl Known {
             answered: 0,
             asks: 0,
             asked_at: 0,
-            is_witnessed: entry.state == State::Suspect,
+            is_witnessed: false,
             urgent: 0,
         }
     }
@@ -229,12 +229,8 @@ impl Known {
         let before = self.state;
         let is_newer = entry.beat > self.beat;
         let was_frozen = self.frozen_ds;
-        if entry.beat >= self.beat {
-            // An older one is refuted, an equal one that thinks well of it says nothing new.
-            self.is_witnessed = entry.state == State::Suspect || self.is_witnessed && !is_newer;
-        }
         if is_newer {
-            self.asks = 0;
+            (self.asks, self.is_witnessed) = (0, false);
             self.beat = entry.beat;
             self.load = entry.load;
             self.load_age_ds = entry.load_age_ds;

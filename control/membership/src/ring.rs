@@ -42,6 +42,29 @@ impl Ring {
         good.take(count).map(|&(node, _)| node)
     }
 
+    /// Whether `watcher`, who is not `me`, is one of those whom `node` tells that it lives.
+    pub(crate) fn is_watcher(&self, watcher: NodeId, node: NodeId, count: usize) -> bool {
+        let Some(at) = self.others.iter().position(|&(other, _)| other == node) else {
+            return false;
+        };
+        let (before, behind) = self.others.split_at(at);
+        let behind = behind.iter().skip(1).map(|&(other, can)| (Some(other), can));
+        let mut passed = 0;
+        for (other, can_watch) in behind
+            .chain([(None, true)]) // `me`
+            .chain(before.iter().map(|&(other, can)| (Some(other), can)))
+        {
+            if passed >= count {
+                return false;
+            }
+            if other == Some(watcher) {
+                return true;
+            }
+            passed += usize::from(can_watch);
+        }
+        false
+    }
+
     /// Whom `me` watches: those before it up to `count` that can watch, and all between them.
     pub(crate) fn watched(&self, count: usize) -> impl Iterator<Item = NodeId> + '_ {
         let mut between = 0;
@@ -82,6 +105,20 @@ mod tests {
                     })
                     .collect();
                 assert_eq!(told, watching, "{count} nodes, suspects {suspects:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_know_who_watches_whom() {
+        let suspects = [3, 9, 1];
+        for me in (0..20).filter(|me| !suspects.contains(me)) {
+            let whole = ring(me, 20, &suspects);
+            for watcher in (0..20).filter(|&other| other != me && !suspects.contains(&other)) {
+                let watched: Vec<NodeId> = ring(watcher, 20, &suspects).watched(3).collect();
+                for node in (0..20).filter(|&node| node != me && node != watcher) {
+                    assert_eq!(whole.is_watcher(watcher, node, 3), watched.contains(&node));
+                }
             }
         }
     }

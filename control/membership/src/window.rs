@@ -106,7 +106,7 @@ impl Table {
         for &node in &urgent {
             let Some(known) = self.get_mut(node) else { continue };
             let knows_itself = node == to && known.state == State::Up;
-            if chosen.len() >= most || knows_itself {
+            if chosen.len() >= most / 2 || knows_itself {
                 continue;
             }
             known.urgent = known.urgent.saturating_sub(1);

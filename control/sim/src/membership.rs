@@ -8,6 +8,7 @@
 //!     setting   what is simulated for how long
 //!     chance    chances and times
 //!     outcome   what is counted
+//!     fate      what is to happen
 //!     world     nodes, clocks, network, standstills, deaths in fake time
 //!     plan      which settings make up a run of ./x sim membership
 //!     report    tables, and the document
@@ -15,6 +16,7 @@
 //! ```
 
 mod chance;
+mod fate;
 mod foca;
 mod outcome;
 mod picture;

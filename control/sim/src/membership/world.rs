@@ -7,6 +7,7 @@
 //! % is lost at 10 % as well, and two protocols meet the same deaths and standstills.
 
 use super::chance::{SECOND, delay, mix, time, unit};
+use super::fate::WARM_UP;
 use super::outcome::Outcome;
 use super::process::{Input, Output, Process};
 use super::setting::Setting;
@@ -18,8 +19,6 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 const SOCKET_HOLDS: usize = 92;
 /// Of UDP and IPv4, and of what authenticates a datagram.
 const OVERHEAD_BYTES: u64 = 28 + 30;
-/// When things begin to happen, and to count.
-const WARM_UP: u64 = 12 * SECOND;
 /// Whoever announces a standstill waits for so long that this is confirmed.
 const CONFIRMED: u64 = SECOND;
 /// A node that has died comes back so long after the coordinator knew, under a new incarnation.
@@ -32,7 +31,8 @@ const BACK: u64 = 3 * SECOND;
 /// A death that nobody has noticed by then never will be.
 const UNNOTICED: u64 = 60 * SECOND;
 
-enum Happening {
+/// What happens at a time.
+pub enum Happening {
     Deliver {
         to: u16,
         from: u16,
@@ -95,7 +95,8 @@ impl Ord for Item {
     }
 }
 
-struct Node {
+/// A node, and its process while it has one.
+pub struct Node {
     process: Option<Box<dyn Process>>,
     /// The incarnation with which the process began.
     first: u16,
@@ -115,7 +116,7 @@ struct Node {
     died: Option<u64>,
     /// How long the process of node 0 had stood still by then.
     still_at_death: u64,
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
 }
 
 impl Node {
@@ -132,16 +133,16 @@ impl Node {
 
 /// A cluster.
 pub struct World<'a> {
-    setting: &'a Setting,
+    pub(super) setting: &'a Setting,
     now: u64,
-    end: u64,
+    pub(super) end: u64,
     serial: u64,
     queue: BinaryHeap<Reverse<Item>>,
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
     links: Vec<u32>,
     /// Nodes below this number, but 0, are cut off from the others.
     cut: u16,
-    random: fastrand::Rng,
+    pub(super) random: fastrand::Rng,
     /// How long the process of node 0 has stood still, and since when it does.
     still: u64,
     still_since: Option<u64>,
@@ -194,62 +195,7 @@ impl<'a> World<'a> {
         world
     }
 
-    /// Puts into the queue what the setting says shall happen.
-    fn plan(&mut self) {
-        for node in 0..self.setting.nodes {
-            let at = self.random.u64(0..SECOND);
-            self.at(at, Happening::Begin { node });
-            self.plan_pause(node, WARM_UP);
-            self.plan_freeze(node, WARM_UP);
-        }
-        self.plan_death(WARM_UP);
-        self.at(WARM_UP, Happening::Sample);
-        if let Some(cut) = self.setting.cut {
-            let count = time(f64::from(self.setting.nodes) * cut.share);
-            let count = u16::try_from(count).unwrap_or(u16::MAX);
-            let mut at = WARM_UP + 5 * SECOND;
-            while at + time(cut.seconds * 1e6) + 30 * SECOND < self.end {
-                self.at(at, Happening::Cut(count + 1));
-                self.at(at + time(cut.seconds * 1e6), Happening::Cut(0));
-                at += time(cut.seconds * 1e6) + 30 * SECOND;
-            }
-        }
-        if let Some(seconds) = self.setting.stall {
-            let mut at = WARM_UP + 5 * SECOND;
-            while at + 20 * SECOND < self.end {
-                self.at(at, Happening::Stall { length: time(seconds * 1e6) });
-                at += 20 * SECOND;
-            }
-        }
-    }
-
-    fn plan_pause(&mut self, node: u16, from: u64) {
-        let Some(every) = self.setting.pause_every else { return };
-        let random = &mut self.nodes[usize::from(node)].random;
-        let wait = -every * random.f64().max(1e-9).ln();
-        // Log-uniform between 0.1 and 2 s.
-        let length = 0.1 * 20f64.powf(random.f64());
-        let length = time(length * 1e6);
-        self.at(from + time(wait * 1e6), Happening::Pause { node, length });
-    }
-
-    fn plan_freeze(&mut self, node: u16, from: u64) {
-        let Some(every) = self.setting.freeze_every else { return };
-        if node == 0 {
-            return; // the coordinator does not stand still for a checkpoint
-        }
-        let random = &mut self.nodes[usize::from(node)].random;
-        let wait = -every * random.f64().max(1e-9).ln();
-        self.at(from + time(wait * 1e6), Happening::Freeze { node });
-    }
-
-    fn plan_death(&mut self, from: u64) {
-        let Some(every) = self.setting.death_every else { return };
-        let wait = -every * self.random.f64().max(1e-9).ln();
-        self.at(from + time(wait * 1e6), Happening::Die);
-    }
-
-    fn at(&mut self, at: u64, happening: Happening) {
+    pub(super) fn at(&mut self, at: u64, happening: Happening) {
         self.serial += 1;
         self.queue.push(Reverse(Item { at, serial: self.serial, happening }));
     }
