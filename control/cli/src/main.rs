@@ -15,6 +15,7 @@ mod manual;
 mod mpi;
 mod output;
 mod ownership;
+mod plan;
 mod reach;
 mod restart;
 mod run;
@@ -118,6 +119,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Mpi(MpiCommand::List) => mpi::list(output),
         Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),
         Command::Mpi(MpiCommand::Remove { name }) => mpi::remove(&name, output),
+        Command::Plan { machine } => plan::plan(machine, output),
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
