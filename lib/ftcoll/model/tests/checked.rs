@@ -37,7 +37,9 @@ where
 {
     let (states, breach) = search(group);
     println!("{name}: {states} states");
-    assert!(breach.is_none(), "{name}: {}", breach.unwrap());
+    if let Some(breach) = breach {
+        panic!("{name}: {breach}");
+    }
 }
 
 fn trees(size: u32) -> [(&'static str, Tree); 3] {

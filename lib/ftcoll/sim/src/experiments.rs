@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The experiments of `docs/evidence/collectives.md`, one module per section.
+//! The experiments of `docs/evidence/ftcoll.md`, one module per section.
 
 use std::path::PathBuf;
 

@@ -6,7 +6,7 @@
 //! failures     who is dead, and from when
 //! scheme       a corrected broadcast with its settings, and one run of it
 //! stats, page  means with intervals; tables in Markdown
-//! experiments  the sections of docs/evidence/collectives.md
+//! experiments  the sections of docs/evidence/ftcoll.md
 //! ```
 
 pub mod experiments;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x sim ftcoll`: runs the experiments and writes `docs/evidence/collectives.md`.
+//! `./x sim ftcoll`: runs the experiments and writes `docs/evidence/ftcoll.md`.
 #![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods)]
 
 use fermata_ftcoll_sim::experiments::{
     Effort, Findings, agreement, broadcasts, chances, pictures, survival, trees, upward,
 };
-use fermata_ftcoll_sim::page::Table;
+use fermata_ftcoll_sim::page::{Table, fill};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ fn run(arguments: &Arguments) -> Result<Findings, Box<dyn std::error::Error>> {
     section("pictures", pictures::pictures(effort)?);
     section("placements", broadcasts::placements(4096, effort));
     section("65536 processes", broadcasts::comparison(65_536, effort));
-    section("chances", chances::misses(effort));
+    section("chances", chances::misses(effort)?);
     section("survival", survival::survival(effort));
     section("up-correction", upward::messages());
     section("FTCO", upward::timeouts());
@@ -71,16 +71,16 @@ fn page(arguments: &Arguments, found: &Findings) -> String {
     }
     let option = if arguments.is_full { " --full" } else { "" };
     let seed = arguments.effort.seed;
-    format!(
+    fill(&format!(
         "{HEAD}\nMade with `./x sim ftcoll{option} --seed {seed}`.\n\n## What is promised\n\n\
          {table}\n## What was seen\n{}",
         found.text
-    )
+    ))
 }
 
 fn write(page: &str, found: &Findings) -> std::io::Result<()> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
-    std::fs::write(docs.join("evidence/collectives.md"), page)?;
+    std::fs::write(docs.join("evidence/ftcoll.md"), page)?;
     for (name, text) in &found.pictures {
         std::fs::write(docs.join("img").join(name), format!("{}\n", text.trim_end()))?;
     }
@@ -103,7 +103,7 @@ fn main() -> ExitCode {
     if arguments.prints {
         println!("{page}");
     } else if let Err(error) = write(&page, &found) {
-        eprintln!("sim: cannot write docs/evidence/collectives.md or its pictures: {error}");
+        eprintln!("sim: cannot write docs/evidence/ftcoll.md or its pictures: {error}");
         return ExitCode::FAILURE;
     }
     let broken = found.promises.iter().filter(|(_, _, holds)| !holds);
