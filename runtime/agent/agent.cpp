@@ -19,6 +19,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -70,6 +71,8 @@ struct Agent {
   agent::Saving saving;
   bool asking;       // the rank waits for the answer to ASK
   u32 asked_after;   // the last checkpoint whose SAVE it had obeyed then
+  i32 signal;        // that is still to be told, as heard() says
+  int signals;       // a signalfd(2) that says when heard() may have something to tell
   u64 heard_ms;      // when the coordinator was last heard, or nothing was waited for
   Count clocks[kClockCapacity];
 };
@@ -323,6 +326,28 @@ void mind_silence() {
   forget_checkpoint(kSilent);
 }
 
+// Those that are to save the job.
+int watch_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  bool any = false;
+  char* next = nullptr;
+  for (const char* at = launcher().config("save-on"); *at; at = *next ? next + 1 : next) {
+    const unsigned long signal = strtoul(at, &next, 10);
+    any |= signal != 0 && sigaddset(&set, int(signal)) == 0;
+  }
+  return any ? signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
+}
+
+// Returns whether there may be more at any moment; else a signal waits that the program will take.
+bool tell_signals() {
+  for (;; self.signal = 0) {
+    if (self.signal <= 0) self.signal = launcher().heard();
+    if (self.signal <= 0) return self.signal == 0;
+    if (self.connection.send(wire::Signalled{u32(self.signal)}) != 0) return false;
+  }
+}
+
 bool reconnect() {
   for (int i = 0; i < kReconnectTries; i++) {
     const timespec pause{kReconnectEveryMs / 1000, (kReconnectEveryMs % 1000) * 1'000'000L};
@@ -344,22 +369,25 @@ void leave_the_ranks_core() {
 
 void* agent_main(void*) {
   leave_the_ranks_core();
+  self.signals = watch_signals();
   do {
-    for (;;) {
+    for (bool watches = self.signals > 0;;) {
       const int timeout = saving().is_cutting()   ? 0
                            : saving().is_running() ? kSavingPollMs
                            : is_gathering()           ? agent::kSendingPollMs
                                                       : kIdlePollMs;
-      if (self.connection.receive(timeout) != 0) break;
+      if (self.connection.receive(timeout, watches ? self.signals : -1) != 0) break;
       for (Frame frame; self.connection.next(&frame); self.heard_ms = sys::now_ns() / 1'000'000)
         dispatch(frame);
       mind_silence();
+      watches = tell_signals() && self.signals > 0;
       if (is_gathering()) tell_send();
       self.saving.poll(self.connection);
     }
     self.connection.close();
     forget_checkpoint("the coordinator is gone");
   } while (reconnect());
+  launcher().stop_holding();
   return nullptr;
 }
 
@@ -373,6 +401,7 @@ u32 epoch_of_snapshot(const char* path) {
 
 void say(const char* what, int error) {
   dprintf(2, "fermata: %s: %s; this rank runs without checkpoints\n", what, strerror(error));
+  launcher().stop_holding();
 }
 
 }  // namespace

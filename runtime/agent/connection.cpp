@@ -77,16 +77,17 @@ int Connection::put_frame(protocol::Type type, u64 payload_bytes) {
   return 0;
 }
 
-int Connection::receive(int timeout_ms) {
+int Connection::receive(int timeout_ms, int also) {
   if (taken_ != 0) {
     memmove(receive_buffer_, receive_buffer_ + taken_, received_ - taken_);
     received_ -= taken_;
     taken_ = 0;
   }
-  pollfd waiting{fd_, POLLIN, 0};
-  const int ready = poll(&waiting, 1, timeout_ms);
+  pollfd waiting[2] = {{fd_, POLLIN, 0}, {also, POLLIN, 0}};
+  const int ready = poll(waiting, 2, timeout_ms);
   if (ready == 0 || (ready < 0 && errno == EINTR)) return 0;
   if (ready < 0) return -errno;
+  if (waiting[0].revents == 0) return 0;
   const u64 room = sizeof(receive_buffer_) - received_;
   if (room == 0) return -EPROTO;  // a frame longer than the longest
   const ssize_t got = recv(fd_, receive_buffer_ + received_, room, MSG_DONTWAIT);

@@ -42,9 +42,9 @@ class Connection {
     return result;
   }
 
-  // Waits up to timeout_ms for bytes and takes them in. Returns 0, or -errno once the connection is
-  // gone.
-  int receive(int timeout_ms);
+  // Waits up to timeout_ms for bytes and takes them in, or until the descriptor `also` can be read,
+  // if it is none below 0. Returns 0, or -errno once the connection is gone.
+  int receive(int timeout_ms, int also = -1);
 
   // Takes the next complete frame out of what was received; it stays valid until receive().
   bool next(Frame* frame);

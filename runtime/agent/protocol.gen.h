@@ -26,6 +26,7 @@ enum class Type : u16 {
   kBye = 13,
   kHeld = 14,
   kAsk = 15,
+  kSignalled = 17,
   kWelcome = 32,
   kRequest = 33,
   kTargets = 34,
@@ -295,6 +296,19 @@ struct Ask {
   }
   bool read(Reader& r) {
     return r.get(with_all) && r.get(saves_itself) && r.at_end();
+  }
+};
+
+// A signal that is to save the job has come to this process; fermata guard says so as well, of a
+// helper of mpirun.
+struct Signalled {
+  static constexpr Type kType = Type::kSignalled;
+  u32 signal{};
+  void write(Writer& w) const {
+    w.put(signal);
+  }
+  bool read(Reader& r) {
+    return r.get(signal) && r.at_end();
   }
 };
 

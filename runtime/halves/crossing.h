@@ -276,6 +276,11 @@ struct LauncherCalls {
   // Puts fresh pages in place of memory of the lower half's that only this process has: shared
   // ones, so that `share` can map them, or private ones again. False: nothing has changed.
   bool (*renew_lower)(u64 at, u64 bytes, bool shared);
+  // Agent: the next signal that is to save the job, that has come to this process and that nobody
+  // has been told of. 0: there is none. -1: likewise, and one waits that the program will take.
+  i32 (*heard)();
+  // Agent: there is nobody to be told. Such signals act as they would have.
+  void (*stop_holding)();
 };
 
 inline const LauncherCalls& launcher() {

@@ -6,16 +6,16 @@
 
 namespace fermata {
 
-inline constexpr u32 kCrossingVersion = 16;
-inline constexpr u32 kCrossingOldest = 15;  // that is served
+inline constexpr u32 kCrossingVersion = 17;
+inline constexpr u32 kCrossingOldest = 16;  // that is served
 
 // The crossings that are served, with the shape of their table of MPI calls.
 struct ServedCrossing {
   u32 version, calls_hash;
 };
 inline constexpr ServedCrossing kServedCrossings[] = {
-    {15, 0xce1ff7d2},
     {16, 0xce1ff7d2},
+    {17, 0xce1ff7d2},
 };
 
 }  // namespace fermata

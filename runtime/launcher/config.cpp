@@ -35,7 +35,7 @@ constexpr Option kOptions[] = {
     {"--collectives", &Config::collectives}, {"--state", &Config::state},
     {"--save-files", &Config::save_files}, {"--key", &Config::key},
     {"--encrypt", &Config::encrypt}, {"--image-mac", &Config::image_mac},
-    {"--stack-limit", &Config::stack_limit},
+    {"--stack-limit", &Config::stack_limit}, {"--save-on", &Config::save_on},
 };
 
 bool take_option(const char* flag, const char* value) {

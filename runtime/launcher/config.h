@@ -25,6 +25,7 @@ struct Config {
   const char* state = "";        // directory that the program has saved itself in; "" = it has not
   const char* fermata = "";      // the program that makes ranks of spawned processes
   const char *key = "", *encrypt = "";  // the file of the user's key; not "": images are encrypted
+  const char* save_on = "";      // numbers of the signals that are to save the job, with commas
   const char* save_files = "";   // which files are saved with their contents (files/kept.cpp)
   const char* probe = "";        // not "": end, with status 0, where a rank would be started
   const char* collectives = "";  // "2pc": a barrier before each, to compare with

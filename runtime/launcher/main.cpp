@@ -22,6 +22,7 @@
 #include "launcher/process/exec.h"
 #include "launcher/process/undone.h"
 #include "launcher/start.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/scheduling.h"
 #include "launcher/threads/stop.h"
 #include "launcher/threads/tls_pool.h"
@@ -70,7 +71,8 @@ void note_rank() {
     resume,           stop_others,       release,
     acquire_tls,      donate_tls,        load_lower,
     end_helpers,      share,             share_again,
-    unshare,           renew_lower,
+    unshare,           renew_lower,       heard,
+    stop_holding,
 };
 
 extern "C" void fermata_main(u64* initial_stack) {
@@ -91,6 +93,7 @@ extern "C" void fermata_main(u64* initial_stack) {
   note_ambient_descriptors();
   adopt_main_thread();
   install_quiesce_handler();
+  note_held_signals();
   // A program that execs another keeps the filter, and each one more would cost every call.
   install_boundary(config.first[0] == 0);
   note_first_state();

@@ -21,6 +21,7 @@
 #include "launcher/load/stack.h"
 #include "launcher/patch/vdso.h"
 #include "launcher/process/descriptors.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/tls_pool.h"
 #include "sys/sys.h"
 
@@ -80,6 +81,7 @@ void load_lower() {
     adopt_main_thread();
     crossing().main_tid = sys::gettid();
   }
+  begin_holding();
   const arch::GuestStart guest = prepare_lower();
   arch::fermata_call_guest(guest.stack, guest.entry, &constructors_stack);
   if (sys::gettid() != crossing().main_tid) leave_tls_to_main_thread();

@@ -20,6 +20,7 @@
 #include "launcher/threads/clocks.h"
 #include "launcher/threads/clone.h"
 #include "launcher/threads/end.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/signals.h"
 #include "launcher/threads/timers.h"
 #include "sys/sys.h"
@@ -47,12 +48,19 @@ struct Trap {
 using Performer = u64 (*)(const Trap&);
 
 // Of several calls each.
-u64 masked(const Trap& t) { return trap_masked_call(t.number, t.context); }
+u64 masked(const Trap& t) { return trap_masked_call(t.number, t.context, held_in_calls()); }
 u64 timed(const Trap& t) { return trap_timed_wait(t.number, t.context); }
 u64 waiting(const Trap& t) { return trap_waiting_call(t.number, t.context); }
 u64 of_clock(const Trap& t) { return trap_clock_call(t.number, t.a); }
 u64 undone(const Trap& t) { return trap_undone_call(t.number, t.a); }
-u64 executing(const Trap& t) { return trap_upper_exec(t.number, t.a, t.context); }
+u64 executing(const Trap& t) {
+  return trap_upper_exec(t.number, t.a, mask_for_exec(t.context));
+}
+u64 forking(const Trap& t) { return trap_fork(t.number, t.a, t.context); }
+u64 cloning(const Trap& t) {
+  return t.a[0] & sys::kCloneThread ? u64(trap_clone(t.half, t.context)) : forking(t);
+}
+u64 sending(const Trap& t) { return trap_sending_call(t.half, t.number, t.a, t.context); }
 u64 reading_link(const Trap& t) { return trap_upper_readlink(t.number, t.a); }
 u64 opening(const Trap& t) {
   return t.half == Half::kUpper ? trap_upper_open(t.number, t.a)
@@ -88,14 +96,19 @@ constexpr Performed kPerformed[] = {
     {SYS_semget, [](const Trap& t) { return trap_semget(t.a[0], t.a[1], t.a[2]); }},
     {SYS_msgget, [](const Trap& t) { return trap_msgget(t.a[0], t.a[1]); }},
 
-    // Signals and threads.
+    // Signals, threads and processes.
     {SYS_rt_sigprocmask,
      [](const Trap& t) {
        return trap_sigprocmask(t.half, t.a[0], t.a[1], t.a[2], t.a[3], t.context);
      }},
     {SYS_rt_sigaction,
-     [](const Trap& t) { return trap_sigaction(t.half, t.a[0], t.a[1], t.a[2], t.a[3]); }},
-    {SYS_clone, [](const Trap& t) { return u64(trap_clone(t.half, t.context)); }},
+     [](const Trap& t) {
+       return trap_sigaction(t.half, t.a[0], t.a[1], t.a[2], t.a[3], t.context);
+     }},
+    {SYS_kill, sending},            {SYS_tkill, sending},
+    {SYS_tgkill, sending},          {SYS_rt_sigqueueinfo, sending},
+    {SYS_rt_tgsigqueueinfo, sending},
+    {SYS_clone, cloning},           {SYS_fork, forking},
     {SYS_exit, [](const Trap& t) { return trap_exit(t.a[0], t.context); }},
     {SYS_set_tid_address, [](const Trap& t) { return trap_set_tid_address(t.half, t.a[0]); }},
     {SYS_arch_prctl, [](const Trap& t) { return trap_arch_prctl(t.a[0], t.a[1]); }},
@@ -175,7 +188,9 @@ void install_boundary(bool with_filter) {
       ~kOurSignals | sys::signal_bit(kSignalQuiesce)};
   const Result<u64> handler = sys::sigaction(kSignalTrap, &action, nullptr);
   if (!handler) die("cannot install the trap handler", "SIGSYS", handler.error, "");
-  if (with_filter) install_filter({config.restore[0] != 0, clocks_shifted(), saved_with_helpers});
+  if (with_filter)
+    install_filter({config.restore[0] != 0, clocks_shifted(), saved_with_helpers},
+                   signals_to_hold());
 }
 
 }  // namespace fermata::launch

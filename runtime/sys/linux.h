@@ -368,13 +368,22 @@ inline constexpr int
 
 // signal(7), sigaltstack(2), siginfo_t
 inline constexpr int
+    kSigHup = 1,
+    kSigInt = 2,
+    kSigQuit = 3,
     kSigKill = 9,
+    kSigUsr1 = 10,
+    kSigUsr2 = 12,
     kSigAlrm = 14,
+    kSigTerm = 15,
     kSigChld = 17,
     kSigStop = 19,
+    kSigXcpu = 24,
+    kSigPwr = 30,
     kSigBlock = 0,  // SIG_BLOCK
     kSigUnblock = 1,  // SIG_UNBLOCK
     kSigSetMask = 2,  // SIG_SETMASK
+    kSigDfl = 0,
     kSigIgn = 1,
     kSsDisable = 2,
     kSiMaxSize = 128,

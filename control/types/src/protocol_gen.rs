@@ -182,6 +182,14 @@ pub struct Ask {
     pub saves_itself: u32,
 }
 
+/// A signal that is to save the job has come to this process; fermata guard says so as well, of a helper of mpirun.
+/// Goes from agent to coordinator.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signalled {
+    /// Signal.
+    pub signal: u32,
+}
+
 /// Answer to HELLO.
 /// Goes from coordinator to agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -499,6 +507,8 @@ pub enum Message {
     Held(Held),
     /// The program asks for a checkpoint.
     Ask(Ask),
+    /// A signal that is to save the job has come to this process; fermata guard says so as well, of a helper of mpirun.
+    Signalled(Signalled),
     /// Answer to HELLO.
     Welcome(Welcome),
     /// A checkpoint begins.
@@ -578,6 +588,7 @@ impl Message {
             Self::Bye(_) => 13,
             Self::Held(_) => 14,
             Self::Ask(_) => 15,
+            Self::Signalled(_) => 17,
             Self::Welcome(_) => 32,
             Self::Request(_) => 33,
             Self::Targets(_) => 34,
@@ -629,6 +640,7 @@ impl Message {
             Self::Bye(_) => "BYE",
             Self::Held(_) => "HELD",
             Self::Ask(_) => "ASK",
+            Self::Signalled(_) => "SIGNALLED",
             Self::Welcome(_) => "WELCOME",
             Self::Request(_) => "REQUEST",
             Self::Targets(_) => "TARGETS",
@@ -731,6 +743,9 @@ impl Message {
             Self::Ask(m) => {
                 m.with_all.write(out);
                 m.saves_itself.write(out);
+            }
+            Self::Signalled(m) => {
+                m.signal.write(out);
             }
             Self::Welcome(m) => {
                 m.epoch.write(out);
@@ -922,6 +937,9 @@ impl Message {
             15 => Self::Ask(Ask {
                 with_all: Field::read(&mut r)?,
                 saves_itself: Field::read(&mut r)?,
+            }),
+            17 => Self::Signalled(Signalled {
+                signal: Field::read(&mut r)?,
             }),
             32 => Self::Welcome(Welcome {
                 epoch: Field::read(&mut r)?,
@@ -1135,6 +1153,12 @@ impl From<Held> for Message {
 impl From<Ask> for Message {
     fn from(m: Ask) -> Self {
         Self::Ask(m)
+    }
+}
+
+impl From<Signalled> for Message {
+    fn from(m: Signalled) -> Self {
+        Self::Signalled(m)
     }
 }
 

@@ -18,16 +18,19 @@ pub const EXIT_DAMAGED: u8 = 4;
 pub const EXIT_LAUNCHER: u8 = 70;
 /// A restored rank could not make an MPI object again.
 pub const EXIT_REBUILD: u8 = 71;
+/// Saved, not done: stopped at a checkpoint by a signal or before its allocation ends.
+pub const EXIT_SAVED: u8 = 75;
 /// A front end was loaded without its launcher.
 pub const EXIT_FRONT_END: u8 = 78;
 /// The codes that users are told, with what they mean.
-pub const EXIT_CODES: [(u8, &str); 6] = [
+pub const EXIT_CODES: [(u8, &str); 7] = [
     (EXIT_DONE, "done"),
     (EXIT_FAILURE, "tried and failed; after a failed checkpoint the job continues"),
     (EXIT_USAGE, "the command line makes no sense"),
     (EXIT_REFUSED, "refused: it cannot be done here or now, and nothing was tried"),
     (EXIT_DAMAGED, "a snapshot is damaged, incomplete or of another version"),
     (EXIT_LAUNCHER, "a rank could not be started or restored; no rank of the program has run on"),
+    (EXIT_SAVED, "saved, not done: stopped at a checkpoint by a signal or before its allocation ends"),
 ];
 
 /// The image of a rank, in a snapshot's directory.

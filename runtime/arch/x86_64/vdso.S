@@ -256,6 +256,34 @@ __vdso_fermata_handler:
         .cfi_endproc
         .size   __vdso_fermata_handler, . - __vdso_fermata_handler
 
+// Where the kernel enters a handler of a signal that is to save the job: it leaves a bit for
+// launcher/threads/held_signals.cpp. The second one corrects the sender as well.
+        .set    HEARD, table + 0xb00    // kHeardHandlers
+        .macro  note_signal
+        movabsq $HEARD, %r8
+        leal    -1(%rdi), %ecx
+        lock btsq %rcx, (%r8)
+        .endm
+        .globl  __vdso_fermata_noting_told
+        .type   __vdso_fermata_noting_told, @function
+__vdso_fermata_noting_told:
+        .cfi_startproc
+        note_signal
+        jmp     __vdso_fermata_handler
+        .cfi_endproc
+        .size   __vdso_fermata_noting_told, . - __vdso_fermata_noting_told
+        .globl  __vdso_fermata_noting
+        .type   __vdso_fermata_noting, @function
+__vdso_fermata_noting:
+        .cfi_startproc
+        note_signal
+        movabsq $SENDERS, %r8
+        movslq  %edi, %rcx
+        movq    8(%r8,%rcx,8), %rcx     // the application's own
+        jmp     *%rcx
+        .cfi_endproc
+        .size   __vdso_fermata_noting, . - __vdso_fermata_noting
+
 // clock_gettime where the application's clocks are the kernel's and an offset, as in
 // launcher/threads/clocks.cpp.
 // In the table it stands in place of the kernel's own, which is in the sixth place. The reading and

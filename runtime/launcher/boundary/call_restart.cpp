@@ -39,7 +39,7 @@ sys::TimeSpec& restart_timeout(UserContext* context) {
   return *reinterpret_cast<sys::TimeSpec*>(restart_block(context)->scratch);
 }
 
-u64 trap_masked_call(u64 number, UserContext* context) {
+u64 trap_masked_call(u64 number, UserContext* context, u64 held) {
   struct SizedMask {
     u64 mask, bytes;
   };
@@ -55,7 +55,9 @@ u64 trap_masked_call(u64 number, UserContext* context) {
     mask = &call->scratch[0];
   }
   if (*mask) {
-    call->scratch[2] = *reinterpret_cast<const u64*>(*mask) & ~kOurSignals;
+    const bool waits_for_them = number == __NR_rt_sigtimedwait;
+    call->scratch[2] = (*reinterpret_cast<const u64*>(*mask) & ~kOurSignals) |
+                       (waits_for_them ? 0 : held);
     *mask = sys::arg(&call->scratch[2]);
   }
   context->rip = restart_address;

@@ -40,7 +40,7 @@ u64 restart_trapped_call(u64 number, UserContext* context);
 sys::TimeSpec& restart_timeout(UserContext* context);
 /// Likewise pause(2): the thread sleeps until a handler has run.
 u64 restart_as_pause(UserContext* context);
-/// Likewise a call with a signal mask, without our signals in the mask.
-u64 trap_masked_call(u64 number, UserContext* context);
+/// Likewise a call with a signal mask, without our signals in the mask, and with those of `held`.
+u64 trap_masked_call(u64 number, UserContext* context, u64 held);
 
 }  // namespace fermata::launch

@@ -46,6 +46,7 @@ enum Rule : u8 {
   kMadvise,     // either, MADV_DONTFORK and MADV_WIPEONFORK only
   kUntold,      // upper, options of sockets that nothing tells of
   kPrctl,       // upper, what a restart would undo only
+  kSendSecond, kSendThird,  // either, if argument 1 or 2 is a signal that may be held
   kMask,        // upper, not from the vdso page: calls that take a signal mask
   kMask3, kMask4, kMask5,  // likewise, if argument 3, 4 or 5, the mask, is given
 };
@@ -101,6 +102,13 @@ constexpr Trapped kTrapped[] = {
     {SYS_memfd_create, kLowerOnly},  {SYS_userfaultfd, kLowerOnly},
     {SYS_close, kLowerOnly},
 };
+// If signals may be held: who sends one, and processes that have their own memory.
+constexpr Trapped kTrappedForSignals[] = {
+    {SYS_fork, kEither},
+    {SYS_kill, kSendSecond},            {SYS_tkill, kSendSecond},
+    {SYS_rt_sigqueueinfo, kSendSecond}, {SYS_tgkill, kSendThird},
+    {SYS_rt_tgsigqueueinfo, kSendThird},
+};
 // After a restart, and then before the others: calls that take or tell ids of processes or threads.
 constexpr Trapped kTrappedForIds[] = {
     {SYS_clock_gettime, kOwnedClock},     {SYS_clock_getres, kOwnedClock},
@@ -136,6 +144,7 @@ constexpr Trapped kTrappedForClocks[] = {
     {SYS_times, kUpperOnly},
 };
 constexpr u32 kTrappedCount = sizeof kTrapped / sizeof *kTrapped;
+constexpr u32 kTrappedForSignalsCount = sizeof kTrappedForSignals / sizeof *kTrappedForSignals;
 constexpr u32 kTrappedForIdsCount = sizeof kTrappedForIds / sizeof *kTrappedForIds;
 constexpr u32 kTrappedForClocksCount = sizeof kTrappedForClocks / sizeof *kTrappedForClocks;
 
@@ -148,6 +157,7 @@ struct Filter {
   sock_filter code[1024];
   u16 size = 0;
   Restarted restarted;
+  u64 signals;
 
   void load(u32 offset) { code[size++] = {BPF_LD | BPF_W | BPF_ABS, 0, 0, offset}; }
   void ret(u32 action) { code[size++] = {BPF_RET | BPF_K, 0, 0, action}; }
@@ -209,6 +219,33 @@ void emit_only(Filter& filter, u32 index, const u32 (&values)[kCount]) {
   filter.load(argument_at(index));
   u8 left = kCount;
   for (const u32 value : values) filter.jump(BPF_JEQ, value, left--, 0);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
+
+/// Continues with threads, and if signals may be held with forks that continue on a copy of their
+/// creator's stack.
+void emit_clone(Filter& filter) {
+  filter.load(argument_at(0));
+  if (!filter.signals) {
+    filter.jump(BPF_JSET, sys::kCloneThread, 1, 0);
+    filter.ret(SECCOMP_RET_ALLOW);
+    return;
+  }
+  filter.jump(BPF_JSET, sys::kCloneThread, 6, 0);
+  filter.jump(BPF_JSET, sys::kCloneVm, 4, 0);
+  filter.load(argument_at(1));
+  filter.jump(BPF_JEQ, 0, 0, 2);
+  filter.load(argument_at(1) + 4);
+  filter.jump(BPF_JEQ, 0, 1, 0);
+  filter.ret(SECCOMP_RET_ALLOW);
+}
+
+/// Continues if argument `index` is a signal that may be held.
+void emit_signals(Filter& filter, u32 index) {
+  filter.load(argument_at(index));
+  u8 left = u8(__builtin_popcountll(filter.signals));
+  for (u64 rest = filter.signals; rest; rest &= rest - 1)
+    filter.jump(BPF_JEQ, u32(__builtin_ctzll(rest)) + 1, left--, 0);
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
@@ -295,23 +332,25 @@ void emit_clock_rule(Filter& filter, Rule rule) {
   }
 }
 
-void emit_rule(Filter& filter, Rule rule) {
-  if (is_mask_rule(rule)) return emit_mask_rule(filter, rule);
-  if (rule == kClone) {
-    filter.load(argument_at(0));
-    filter.jump(BPF_JSET, sys::kCloneThread, 1, 0);
-    filter.ret(SECCOMP_RET_ALLOW);
-  }
-  if (rule == kIdFcntl) return emit_id_fcntl(filter);
+/// Continues if the call's arguments are such that the rule is about it.
+void emit_condition(Filter& filter, Rule rule) {
+  if (rule == kClone) emit_clone(filter);
+  if (rule == kSendSecond || rule == kSendThird) emit_signals(filter, rule == kSendSecond ? 1 : 2);
   if (rule == kLowerFcntl) emit_only(filter, 1, {sys::kDupFd, sys::kDupFdCloexec});
   if (rule == kPeer) emit_only(filter, 2, {sys::kSoPeerCred});
   if (rule == kUntold)  // process/undone.cpp: of any level
     emit_only(filter, 2, kUntoldOptions);
   if (rule == kPrctl)
     emit_only(filter, 0, {sys::kPrSetSeccomp, sys::kPrSetSyscallUserDispatch, sys::kPrSchedCore});
-  if (rule == kGroupWait4 || rule == kGroupWaitid) return emit_group_wait(filter, rule);
   if (rule == kMadvise) emit_only(filter, 2, {sys::kMadvDontFork, sys::kMadvWipeOnFork});
+}
+
+void emit_rule(Filter& filter, Rule rule) {
+  if (is_mask_rule(rule)) return emit_mask_rule(filter, rule);
+  if (rule == kIdFcntl) return emit_id_fcntl(filter);
+  if (rule == kGroupWait4 || rule == kGroupWaitid) return emit_group_wait(filter, rule);
   if (is_clock_rule(rule)) return emit_clock_rule(filter, rule);
+  emit_condition(filter, rule);
   filter.load(kIpHighAt);
   if (rule == kOpen) filter.ret_if_within(kUpperLoader, kUpperLoaderEnd, kTrapUpper);
   else if (rule != kLowerOnly && rule != kLowerFcntl)
@@ -335,10 +374,11 @@ void emit_rule(Filter& filter, Rule rule) {
   filter.ret(SECCOMP_RET_ALLOW);
 }
 
-u64 block_size(Rule rule, const Restarted& restarted) {
+u64 block_size(Rule rule, const Filter& filter) {
   static Filter scratch;
   scratch.size = 0;
-  scratch.restarted = restarted;
+  scratch.restarted = filter.restarted;
+  scratch.signals = filter.signals;
   emit_rule(scratch, rule);
   return scratch.size;
 }
@@ -347,11 +387,12 @@ void build(Filter& filter) {
   constexpr Rule kRules[] = {kEither, kUpperOnly, kLowerOnly, kOpen, kMmap, kClone, kLowerFcntl,
                              kOwnedClock, kOwnedSleep, kAnyClock, kAnySleep, kFutexDeadline,
                              kAbsoluteWait, kAbsolute, kIdFcntl, kPeer, kGroupWait4,
-                             kGroupWaitid, kMadvise, kUntold, kPrctl, kMask, kMask3, kMask4,
-                             kMask5};
+                             kGroupWaitid, kMadvise, kUntold, kPrctl, kSendSecond, kSendThird,
+                             kMask, kMask3, kMask4, kMask5};
   const u32 clocks = filter.restarted.clocks ? kTrappedForClocksCount : 0;
   const u32 ids = filter.restarted.ids ? kTrappedForIdsCount : 0;
-  const u32 count = clocks + ids + kTrappedCount;
+  const u32 signals = filter.signals ? kTrappedForSignalsCount : 0;
+  const u32 special = clocks + ids + signals, count = special + kTrappedCount;
   filter.load(kArchAt);
   filter.jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0);
   filter.ret(SECCOMP_RET_ALLOW);
@@ -360,11 +401,12 @@ void build(Filter& filter) {
   for (u32 i = 0; i < count; i++) {
     const Trapped& trapped = i < clocks         ? kTrappedForClocks[i]
                              : i < clocks + ids ? kTrappedForIds[i - clocks]
-                                                : kTrapped[i - clocks - ids];
+                             : i < special      ? kTrappedForSignals[i - clocks - ids]
+                                                : kTrapped[i - special];
     u64 distance = 2 * (count - i - 1) + 1;
     for (const Rule rule : kRules) {
       if (rule == trapped.rule) break;
-      distance += block_size(rule, filter.restarted);
+      distance += block_size(rule, filter);
     }
     filter.jump(BPF_JEQ, trapped.number, 0, 1);
     filter.skip(u32(distance));  // a comparison's own jumps reach 255 instructions
@@ -375,9 +417,10 @@ void build(Filter& filter) {
 
 }  // namespace
 
-void install_filter(const Restarted& restarted) {
+void install_filter(const Restarted& restarted, u64 signals) {
   static Filter filter;
   filter.restarted = restarted;
+  filter.signals = signals;
   build(filter);
   const sock_fprog program{filter.size, filter.code};
   (void)sys::call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1);

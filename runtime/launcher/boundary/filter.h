@@ -13,7 +13,8 @@ struct Restarted {
   bool helpers = false;  // waits for any child: children that were started again have new ids
 };
 
-/// From here on the calls trap. Ends the process if the kernel refuses the filter.
-void install_filter(const Restarted& restarted);
+/// From here on the calls trap; those that send one of `signals` (bits), and forks, if there are
+/// any. Ends the process if the kernel refuses the filter.
+void install_filter(const Restarted& restarted, u64 signals);
 
 }  // namespace fermata::launch

@@ -35,6 +35,7 @@ struct Thread {
   u32 changes;                    // while stopped: bits of process/undone.cpp
   CallSample sample;
   u64 asked;       // the checkpoint and release for which it was last asked to stop
+  u64 held;        // what its mask has beyond what its program wants: threads/held_signals.cpp
   bool bound;      // by the program, to processors that it chose
   bool bare;       // made by clone(2) without thread-local storage of its own: never calls MPI
   u32 block;       // upper threads: index of the acquired TLS block; 0 = none

@@ -23,6 +23,7 @@
 #include "launcher/process/settings.h"
 #include "launcher/threads/affinity.h"
 #include "launcher/threads/clocks.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/pending.h"
 #include "launcher/threads/scheduling.h"
 #include "launcher/threads/signals.h"
@@ -243,6 +244,8 @@ constexpr Section kSections[] = {
     {"threads", Stage::kDescribed,  // wait for all memory, and for the crossing
      [](Save s) { save_threads(s.writer, s.job_pid); },
      [](Restore r) { restore_threads(r.reader); }, Fault::kRestoreThreads},
+    {"held signals", Stage::kDescribed,  // wait for the threads whose masks have them
+     [](Save) { show_masks(); }, [](Restore r) { restore_held(r.reader); }},
     {"processors", Stage::kDescribed,  // wait for the threads that are bound to them
      [](Save s) { save_given_processors(s.header()); },
      [](Restore r) { restore_affinity(r.reader); }},

@@ -114,6 +114,8 @@ void find_own_code() {
   wait_address = live_function(kUpperVdso, "__vdso_fermata_wait");
   waited_address = live_function(kUpperVdso, "__vdso_fermata_waited");
   handler_address = live_function(kUpperVdso, "__vdso_fermata_handler");
+  noting_address = live_function(kUpperVdso, "__vdso_fermata_noting");
+  noting_told_address = live_function(kUpperVdso, "__vdso_fermata_noting_told");
   begin_again_address = live_function(kUpperVdso, "__vdso_fermata_again");
 }
 
@@ -136,6 +138,7 @@ void make_sled(u32 last) {
 }  // namespace
 
 u64 restart_address, restarted_address, wait_address, waited_address, handler_address;
+u64 noting_address, noting_told_address;
 
 void place_vdso(u32 restarts) {
   live_vdso = auxv_value(AT_SYSINFO_EHDR);

@@ -8,6 +8,7 @@
 namespace fermata::launch {
 
 inline constexpr u64 kVdsoTable = kUpperVdso + 0xe000;
+inline constexpr u64 kHeardHandlers = kVdsoTable + 0xb00;  // bits: signals whose handler has begun
 inline constexpr u64 kTrampoline = kUpperVdso + 0xd000;
 
 /// Moves the kernel's vdso to its place after so many restarts, before anybody knows where it is.
@@ -24,5 +25,8 @@ void renew_vdso(u32 restarts, bool clocks_shifted);
 // The code of vdso.S that makes a call again, that waits first, and that enters handlers which are
 // told the sender; and where the first two are once the call has returned. 0 until it is mapped.
 extern u64 restart_address, restarted_address, wait_address, waited_address, handler_address;
+// Those that note the start of a handler before; the second as the above. 0 in images of Fermata
+// 0.1.0 of crossing 16, too.
+extern u64 noting_address, noting_told_address;
 
 }  // namespace fermata::launch

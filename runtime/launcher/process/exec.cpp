@@ -219,13 +219,13 @@ void note_given() {
   note_settings(chosen >> kLimits);
 }
 
-u64 trap_upper_exec(u64 number, const u64 (&a)[6], const UserContext* context) {
+u64 trap_upper_exec(u64 number, const u64 (&a)[6], u64 mask) {
   const bool has_mpi = crossing().lower != nullptr, own = is_own_process();
   if (has_mpi && own && crossing().state == RankState::kRunning) return refuse_to_leave(number, a);
   const bool leaves = has_mpi && (!own || crossing().state == RankState::kFinalizing);
   // The new program starts with the caller's signal mask, not with that of the trap.
   u64 handlers_mask = 0;
-  (void)sys::sigprocmask(sys::kSigSetMask, &context->mask, &handlers_mask);
+  (void)sys::sigprocmask(sys::kSigSetMask, &mask, &handlers_mask);
   if (leaves) close_lower_on_exec();
   else exec_through_launcher(number, a);
   const u64 own_layout = lay_out_beside_windows();

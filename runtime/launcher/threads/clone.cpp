@@ -11,6 +11,7 @@
 #include "launcher/ids/thread.h"
 #include "launcher/ids/thread_ids.h"
 #include "launcher/threads/affinity.h"
+#include "launcher/threads/held_signals.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -44,6 +45,7 @@ extern "C" void fermata_thread_start(arch::ThreadStart* start) {
   while (!__atomic_load_n(&thread.id, __ATOMIC_ACQUIRE))
     sys::futex_wait(&thread.id, 0, 10'000'000);  // its creator gives it one
   set_state(thread, ThreadState::kLive);
+  renew_held(thread, reinterpret_cast<UserContext*>(start->frame));
   // Signals are open from its own first instruction on, and not before: the handler of one that
   // waits for it would return to us, whose code lies elsewhere once the launcher is built anew.
   arch::fermata_sigreturn_to(start->frame);
@@ -113,7 +115,9 @@ i64 trap_clone(Half half, UserContext* context) {
     thread->asked = 0;
     thread->block = thread->id = 0;
     thread->bare = !(flags & sys::kCloneSetTls);
-    inherit_affinity(find_thread(sys::gettid()), *thread);
+    const Thread* const creator = find_thread(sys::gettid());
+    thread->held = creator ? creator->held : 0;  // as its mask, which the new frame has
+    inherit_affinity(creator, *thread);
   }
   const bool named = thread && ids_differ();
   if (named) flags &= ~(sys::kCloneParentSetTid | sys::kCloneChildSetTid);

@@ -23,6 +23,7 @@
 #include "launcher/ids/process_ids.h"
 #include "launcher/ids/thread.h"
 #include "launcher/ids/thread_ids.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/stop.h"
 #include "launcher/threads/timers.h"
 #include "sys/check.h"
@@ -72,6 +73,7 @@ struct Pending {
 /// From /proc: sigpending(2) answers for its caller only, and does not tell the queues apart.
 Pending pending_of(u32 tid) {
   Pending found{};
+  const u64 takeable = kTakeable & ~held_for_agent();  // those are not the program's
   Text<64> path;
   path << "/proc/self/task/" << tid << "/status";
   const Result<u64> file = sys::open(path.data, sys::kReadOnly | sys::kCloseOnExec);
@@ -87,8 +89,8 @@ Pending pending_of(u32 tid) {
         continue;
       }
       const char* digits = line.data + 8;
-      if (text_starts(line.data, "SigPnd:\t")) found.of_thread = parse_hex(digits) & kTakeable;
-      if (text_starts(line.data, "ShdPnd:\t")) found.of_process = parse_hex(digits) & kTakeable;
+      if (text_starts(line.data, "SigPnd:\t")) found.of_thread = parse_hex(digits) & takeable;
+      if (text_starts(line.data, "ShdPnd:\t")) found.of_process = parse_hex(digits) & takeable;
       line = {};
     }
   }

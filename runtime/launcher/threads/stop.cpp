@@ -17,6 +17,7 @@
 #include "launcher/process/settings.h"
 #include "launcher/process/undone.h"
 #include "launcher/threads/clone.h"
+#include "launcher/threads/held_signals.h"
 #include "launcher/threads/pending.h"
 #include "launcher/threads/scheduling.h"
 #include "launcher/threads/syscall_restart.h"
@@ -92,17 +93,16 @@ void stop_thread(Thread& thread, UserContext* frame) {
   return_signals();
 }
 
-bool in_launcher(u64 address) { return address >= kLauncherBase && address < kLauncherEnd; }
-
 void on_quiesce(int, arch::SignalInfo*, void* frame) {
   const Crossing& shared = crossing();
-  if (!shared.upper) return;
   Thread* thread = find_thread(sys::gettid());
   if (thread && in_launcher(static_cast<UserContext*>(frame)->rip)) {
     thread->asked = 0;  // a new thread, not quite there yet: it will be asked again
     return;
   }
+  if (thread) renew_held(*thread, static_cast<UserContext*>(frame));
   restart_call(static_cast<UserContext*>(frame), thread ? &thread->sample : nullptr);
+  if (!shared.upper) return settle_restarted_call(static_cast<UserContext*>(frame));
   Gate* gate = gate_of(arch::read_fs_base());
   const bool bare = thread && thread->bare;  // the gate is its creator's
   if (!bare && (gate->depth || gate->lock_depth)) {
