@@ -62,8 +62,8 @@ class Job:
                             *command, env={"CHECK_HOLD": str(self.hold), **(env or {})},
                             under=under)
 
-    def restart(self, lower, options=(), under=()):
-        return self._launch("restart", self.name, "--mpi", lower, *options, under=under)
+    def restart(self, lower, options=(), under=(), env=None):
+        return self._launch("restart", self.name, "--mpi", lower, *options, under=under, env=env)
 
     def checkpoint(self, stop=False, timeout_s=60):
         """Takes a checkpoint. Returns the seconds it took."""

@@ -2,6 +2,7 @@
 //! The table of commands and flags. Parser, `--help`, shell completions and man pages all come from
 //! it; what a command does is in the module of its name.
 
+use crate::end_args::EndArgs;
 use crate::exit;
 use crate::output::{parse_bytes, parse_duration_ms};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
@@ -10,6 +11,7 @@ use fermata_launch::files::Rule;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
 use fermata_launch::start::{KEEP_DEFAULT, SaveFiles, Start};
+use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
 use std::ffi::OsString;
@@ -17,7 +19,7 @@ use std::path::PathBuf;
 
 const OVERVIEW_EXAMPLE: &str = "\
 Example:
-  fermata run -n 4 --mpi openmpi --name work -- ./app args
+  fermata run -n 4 --mpi openmpi --name work ./app args
   fermata checkpoint work --stop
   fermata restart work --mpi mpich";
 
@@ -111,6 +113,7 @@ impl From<StartArgs> for Start {
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
             encrypt: false,
+            save_on: SaveOn::default(),
         }
     }
 }
@@ -140,19 +143,30 @@ pub enum Command {
     /// Start a job, on this host or on several
     #[command(after_help = "\
 Example:
-  fermata run -n 4 --mpi openmpi --name work --every 10m -- ./app args
-  fermata run -n 8 --host node1,node2 -- ./app args
-  fermata run -n 1 -- ./ocean args : -n 2 ./atmos args")]
+  fermata run -n 4 --mpi openmpi --name work --every 10m ./app args
+  fermata run --name work --resume --every 30m ./app args      # the whole of a batch script
+  fermata run -n 8 --host node1,node2 ./app args
+  fermata run -n 1 ./ocean args : -n 2 ./atmos args")]
     Run {
         #[command(flatten)]
         start: StartArgs,
-        /// Number of ranks, of the first of several programs
-        #[arg(short = 'n', value_name = "N", default_value_t = 1,
+        #[command(flatten)]
+        end: EndArgs,
+        /// Number of ranks, of the first of several programs; -np as well [default: what the batch
+        /// system gives, else 1]
+        #[arg(short = 'n', long = "np", value_name = "N",
               value_parser = clap::value_parser!(u32).range(1..))]
-        ranks: u32,
+        ranks: Option<u32>,
         /// Job name [default: PROGRAM-NUMBER]
         #[arg(long, value_name = "JOB")]
         name: Option<String>,
+        /// Continue from the newest intact snapshot of the job of that --name, else begin; a job
+        /// that has finished is not run again
+        #[arg(long, requires = "name")]
+        resume: bool,
+        /// With --resume: also if the job has finished, from its newest snapshot
+        #[arg(long, requires = "resume")]
+        again: bool,
         /// The MPI the program was built for, if its libraries do not tell: ompi or mpich
         #[arg(long, value_name = "NAME")]
         front: Option<String>,
@@ -168,8 +182,9 @@ Example:
         /// Encrypt the memory in snapshots, with your key; a restart continues so
         #[arg(long)]
         encrypt: bool,
-        /// The program and its arguments, after --; further ones after : and -n N
-        #[arg(last = true, required = true, value_hint = ValueHint::CommandWithArguments)]
+        /// The program and its arguments, also after --; further ones after : and -n N
+        #[arg(trailing_var_arg = true, required = true,
+              value_hint = ValueHint::CommandWithArguments)]
         command: Vec<OsString>,
     },
     /// Become one rank, under any mpirun or srun
@@ -265,6 +280,8 @@ Example:
     Restart {
         #[command(flatten)]
         start: StartArgs,
+        #[command(flatten)]
+        end: EndArgs,
         /// On this host, though the job last ran on others
         #[arg(long, conflicts_with_all = ["host", "hostfile"])]
         here: bool,
@@ -285,6 +302,14 @@ Example:
 Example:
   fermata jobs --json")]
     Jobs,
+    /// Show what has happened to a job, over all its runs
+    #[command(after_help = "\
+Example:
+  fermata history work")]
+    History {
+        /// Job name [default: the one that runs, else the one begun last]
+        job: Option<String>,
+    },
     /// List the snapshots of a job
     #[command(after_help = "\
 Example:
@@ -379,6 +404,17 @@ Example:
         every: u64,
         #[arg(long)]
         outlives: Option<Process>,
+    },
+    #[command(hide = true)]
+    Guard {
+        #[arg(long, value_parser = SaveOn::parse)]
+        save_on: SaveOn,
+        #[arg(long)]
+        job_dir: PathBuf,
+        #[arg(long)]
+        name: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<OsString>,
     },
     #[command(hide = true)]
     Daemon {

@@ -7,7 +7,9 @@
 //! else gets it.
 
 use crate::again;
-use crate::service::{Service, make_directory, no_record, start_coordinator};
+use crate::ended;
+use crate::jobs::unix_now_s;
+use crate::service::{Service, leave, make_directory, no_record, start_coordinator};
 use crate::state::{refuse_living_ranks, take};
 use anyhow::{Context, Result};
 use fermata_storage::{JobDir, JobLock};
@@ -33,7 +35,8 @@ pub fn begin(job: &JobDir, record: &JobRecord, service: &Service) -> Result<()> 
     let lock = take(job, ENDING_WAIT)?;
     let before = job.read_record().unwrap_or_default();
     refuse_living_ranks(job, &record.job, before.size.max(record.size), &before.lost_host)?;
-    again::write(job, record)
+    let record = JobRecord { run_number: before.run_number + 1, ..record.clone() };
+    again::write(job, &record)
         .map_err(|why| no_record(&why.to_string(), service.restored.as_deref()))?;
     let input = lock.into_file().map_or_else(Stdio::null, Stdio::from);
     let status = command(job.path(), service, true)?
@@ -84,6 +87,8 @@ pub fn coordinator(job_dir: &Path, detach: bool, mut service: Service) -> Result
     job.open()?;
     let mut record = again::last_run(&job)?;
     service.linger = Some(LINGER);
-    start_coordinator(&job, &mut record, service)?.wait();
+    let ending = start_coordinator(&job, &mut record, service)?.wait();
+    record.end(ended::of_ranks(&ending), unix_now_s());
+    leave(&job, &mut record, ending.timeout); // nobody hears more of it than the record says
     Ok(())
 }

@@ -2,14 +2,19 @@
 //! How a run ends: the exit code, and what is said last. A job has ended well if mpirun says 0 and
 //! all ranks came to MPI_Finalize: an mpirun may say 0 though it has lost a host, or ranks.
 
-use crate::exit::FAILURE;
+use crate::exit::{FAILURE, SAVED};
 use crate::hints::{self, quoted, quoted_path};
 use crate::jobs::unix_now_s;
+use crate::life;
+use crate::outcome::ending_of;
 use crate::output::{Output, human_age};
 use crate::wait::Waited;
 use fermata_coordinator::JobEnd;
 use fermata_launch::key;
+use fermata_launch::mpi::Family;
 use fermata_launch::start::Start;
+use fermata_policy::recovery::Ending;
+use fermata_policy::signals::Why;
 use fermata_storage::{JobDir, list_snapshots, read_manifest, within};
 use fermata_sysio::print_error;
 use fermata_types::JobRecord;
@@ -26,6 +31,10 @@ pub struct End {
     /// The newest committed checkpoint, if the job was stopped there.
     stopped_at: Option<u32>,
     newest_epoch: u32,
+    /// What has stopped it, if it was no command.
+    by: Option<Why>,
+    /// What it means to whoever may begin again.
+    pub ending: Ending,
     /// Why it has not ended well.
     why: Option<String>,
     /// There is nothing to continue from or to start again that the user does not know of.
@@ -34,15 +43,16 @@ pub struct End {
 }
 
 impl End {
-    /// From what mpirun and the coordinator say.
-    pub fn of(waited: &Waited, ending: &JobEnd) -> Self {
+    /// From what mpirun, of this family, and the coordinator say. `by`: what the run was saved and
+    /// stopped for.
+    pub fn of(family: Family, waited: &Waited, ending: &JobEnd, by: Option<Why>) -> Self {
         let status = waited.status;
         let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
         let why = if ending.stopped { None } else { why_not_well(waited, ending, native) };
         let code = match &why {
             // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
-            _ if ending.stopped => 0,
+            _ if ending.stopped => by.map_or(0, |_| SAVED),
             Some(_) if native == 0 || waited.given_up.is_some() => FAILURE,
             _ => native,
         };
@@ -50,6 +60,8 @@ impl End {
             code,
             stopped_at: ending.stopped.then_some(ending.committed_epoch),
             newest_epoch: ending.committed_epoch,
+            by: by.filter(|_| ending.stopped),
+            ending: ending_of(family, waited, ending, native, why.is_none()),
             why,
             // Ranks that could not be started have said why themselves.
             is_plain: !ending.ends.have_begun && waited.told.is_none(),
@@ -57,19 +69,21 @@ impl End {
         }
     }
 
-    /// Whether the job has come to its end.
-    pub fn is_well(&self) -> bool {
-        self.stopped_at.is_none() && self.why.is_none()
+    /// Why the job has not ended well; `None`: it has, or it was stopped.
+    pub fn why(&self) -> Option<&str> {
+        self.why.as_deref()
     }
 
     /// The last line: what is saved, and the command that continues. None if the job has ended
     /// well.
-    pub fn report(&self, job: &JobDir, start: &Start, timeout: Duration) {
+    /// `verdict`: why it is not begun again, if that was to be.
+    pub fn report(&self, job: &JobDir, start: &Start, timeout: Duration, verdict: Option<&str>) {
         let name = hints::name_of(job);
         if let Some(epoch) = self.stopped_at {
             let resume = command_to_resume(job, start, None);
             return print_error(format_args!(
-                "job {name} stopped at checkpoint {epoch}; continue with: {resume}"
+                "job {name} stopped at checkpoint {epoch}{}; continue with: {resume}",
+                self.by.map_or(String::new(), |why| format!(" {}", life::reason(why)))
             ));
         }
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
@@ -83,14 +97,15 @@ impl End {
             ),
             None => "nothing of it is saved; start it again".into(),
         };
-        print_error(format_args!("job {name} has not ended well: {why}\n  hint: {hint}"));
+        let verdict = verdict.map_or(String::new(), |verdict| format!("\n  {verdict}"));
+        print_error(format_args!("job {name} has not ended well: {why}{verdict}\n  hint: {hint}"));
     }
 
-    /// For programs.
-    pub fn answer(&self, record: &JobRecord, output: Output) {
+    /// For programs. `code`: what the command ends with.
+    pub fn answer(&self, record: &JobRecord, code: u8, output: Output) {
         if output.json {
             let value = json!({"job": record.job, "stopped": self.stopped_at.is_some(),
-                               "epoch": self.newest_epoch, "code": self.code, "why": self.why,
+                               "epoch": self.newest_epoch, "code": code, "why": self.why,
                                "ranks": record.size, "mpi": record.lower});
             output.result("", &value);
         }
@@ -158,28 +173,49 @@ mod tests {
             stopped: false,
             committed_epoch: 0,
             lost_host: None,
-            ends: Ends { have_begun: true, shortfall: shortfall.map(str::to_owned) },
+            ends: Ends {
+                have_begun: true,
+                shortfall: shortfall.map(str::to_owned),
+                first_to_leave: None,
+            },
             timeout: Duration::from_secs(1),
         }
     }
 
+    fn of(waited: &Waited, ending: &JobEnd) -> End {
+        End::of(Family::OpenMpi, waited, ending, None)
+    }
+
+    fn is_well(end: &End) -> bool {
+        end.stopped_at.is_none() && end.why.is_none()
+    }
+
+    #[test]
+    fn a_job_that_a_signal_has_stopped_is_saved_and_not_done() {
+        let stopped = JobEnd { stopped: true, ..ending(Some("rank 1")) };
+        let end = End::of(Family::OpenMpi, &waited(1), &stopped, Some(Why::Signal(15)));
+        assert_eq!((end.code, end.ending.clone()), (SAVED, Ending::Stopped));
+        let end = End::of(Family::OpenMpi, &waited(0), &ending(None), Some(Why::Limit));
+        assert!(end.code == 0 && is_well(&end), "it was done before it could be saved");
+    }
+
     #[test]
     fn zero_is_for_jobs_that_have_ended_well() {
-        let well = End::of(&waited(0), &ending(None));
-        assert!(well.is_well() && well.code == 0);
-        let left = End::of(&waited(0), &ending(Some("rank 1 has ended")));
-        assert!(!left.is_well() && left.code == FAILURE);
-        let own = End::of(&waited(3), &ending(Some("rank 1 has ended")));
-        assert!(!own.is_well() && own.code == 3);
-        let stopped = End::of(&waited(1), &JobEnd { stopped: true, ..ending(Some("rank 1")) });
-        assert!(!stopped.is_well() && stopped.code == 0);
+        let well = of(&waited(0), &ending(None));
+        assert!(is_well(&well) && well.code == 0);
+        let left = of(&waited(0), &ending(Some("rank 1 has ended")));
+        assert!(!is_well(&left) && left.code == FAILURE);
+        let own = of(&waited(3), &ending(Some("rank 1 has ended")));
+        assert!(!is_well(&own) && own.code == 3);
+        let stopped = of(&waited(1), &JobEnd { stopped: true, ..ending(Some("rank 1")) });
+        assert!(!is_well(&stopped) && stopped.code == 0);
         let host = Some(LostHost { name: "b".into(), is_silent: true });
         let given_up = Waited { given_up: Some("b".into()), ..waited(0) };
-        let lost = End::of(&given_up, &JobEnd { lost_host: host, ..ending(None) });
+        let lost = of(&given_up, &JobEnd { lost_host: host, ..ending(None) });
         assert_eq!((lost.code, lost.why.as_deref()), (FAILURE, Some("host b is lost")));
         let told = Waited { told: Some(15), ..waited(0) };
-        assert!(End::of(&told, &ending(None)).is_well(), "the program may end at a signal");
-        let told = End::of(&told, &ending(Some("rank 1 has ended")));
+        assert!(is_well(&of(&told, &ending(None))), "the program may end at a signal");
+        let told = of(&told, &ending(Some("rank 1 has ended")));
         assert_eq!(told.why.as_deref(), Some("it was told to end (SIGTERM)"));
     }
 

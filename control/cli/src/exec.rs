@@ -18,6 +18,7 @@ use anyhow::{Context, Result};
 use fermata_coordinator::Client;
 use fermata_launch::app::App;
 use fermata_launch::files::{self, Rule};
+use fermata_launch::guarded;
 use fermata_launch::hosts::check_shares;
 use fermata_launch::manager::Manager;
 use fermata_launch::moved::{Images, Moves};
@@ -92,6 +93,10 @@ pub struct ExecOptions {
 /// `fermata exec`: returns only if it fails.
 pub fn exec(options: &ExecOptions, place: &JobsDir, command: &[OsString]) -> Result<Infallible> {
     environment::take_back();
+    if !options.spawned {
+        environment::ignore_signals_to_save_on();
+    }
+    guarded::begin_rank();
     let found = detect(options)?;
     let app = match App::resolve(command) {
         Ok(app) => app,
@@ -104,7 +109,8 @@ pub fn exec(options: &ExecOptions, place: &JobsDir, command: &[OsString]) -> Res
     let mut rank = Command::new(&plan.launcher);
     rank.args(plan.arguments());
     prepare_files(&resolved.options, image, found.manager.rank, &mut rank)?;
-    let error = rank.env_remove(Secret::VARIABLE).exec();
+    rank.env_remove(Secret::VARIABLE).env_remove(environment::SAVE_ON);
+    let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", plan.launcher.display()))
 }
 
@@ -227,6 +233,7 @@ fn plan(found: &Detected, resolved: &Resolved, images: Option<&Images>) -> Resul
         state: resolved.state().map(std::path::absolute).transpose()?,
         image,
         save_files: kept::launcher_option(which.as_deref(), *limit)?.or(moved),
+        save_on: environment::signals_to_save_on(),
         argv: resolved.app.argv.clone(),
     })
 }

@@ -6,7 +6,8 @@ use fermata_launch::problem::Problem;
 pub use fermata_launch::problem::{damaged, refused, usage};
 use fermata_types::EXIT_CODES;
 pub use fermata_types::{
-    EXIT_DAMAGED as DAMAGED, EXIT_FAILURE as FAILURE, EXIT_REFUSED as REFUSED, EXIT_USAGE as USAGE,
+    EXIT_DAMAGED as DAMAGED, EXIT_FAILURE as FAILURE, EXIT_LAUNCHER as LAUNCHER,
+    EXIT_REFUSED as REFUSED, EXIT_SAVED as SAVED, EXIT_USAGE as USAGE,
 };
 
 /// The table for people.

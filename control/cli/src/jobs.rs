@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The commands about jobs and snapshots that exist: checkpoint, jobs, snapshots, inspect, prune.
+//! The commands about jobs and snapshots that exist: checkpoint, snapshots, inspect, prune.
 //! Listing needs no coordinator.
 
 use crate::exit::{FAILURE, REFUSED, damaged, refused};
@@ -8,6 +8,7 @@ use crate::output::{Output, Progress};
 use crate::reach;
 use crate::several;
 use crate::state::{State, check_own, look, state_of};
+use crate::taking;
 use anyhow::Result;
 use fermata_coordinator::{ClientError, Outcome};
 use fermata_launch::key;
@@ -17,19 +18,13 @@ use fermata_storage::{
     remove_leftovers,
 };
 use fermata_sysio::print_error;
-use fermata_types::{
-    Checkpointer, JobRecord, MANIFEST_FILE, file_kind, object_kind, sealing, words,
-};
+use fermata_types::{Checkpointer, JobRecord, MANIFEST_FILE, file_kind, object_kind, sealing};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A coordinator is given this much time to answer at all, or that of --timeout.
 const ANSWER_WAIT_MIN: Duration = Duration::from_secs(10);
-
-/// So often it is asked whether another checkpoint has ended.
-const BUSY_POLL: Duration = Duration::from_millis(200);
 
 /// Seconds since 1970.
 pub fn unix_now_s() -> u64 {
@@ -152,21 +147,8 @@ pub fn checkpoint(
         Ok(_) => {}
     }
     let mut progress = Progress::new(output, "asking the ranks", 0);
-    let begun = Instant::now();
-    let (outcome, answer, figures) = loop {
-        let answer = client.checkpoint(stop, timeout_ms, |step| {
-            progress.say(format!("{}: {} of {} ranks", step.phase, step.done, step.ranks));
-        });
-        let (outcome, answer) = answer.map_err(|error| lost(&job, &error))?;
-        let figures: Value = serde_json::from_str(&answer.figures).unwrap_or(Value::Null);
-        // What nobody asked for, a periodic one say, must not keep a job from being saved at last.
-        let is_busy = outcome == Outcome::Refused && figures["busy"] == json!(true);
-        if !is_busy || begun.elapsed() >= Duration::from_millis(timeout_ms) {
-            break (outcome, answer, figures);
-        }
-        progress.say("another checkpoint is being taken".into());
-        thread::sleep(BUSY_POLL);
-    };
+    let taken = taking::checkpoint(&mut client, stop, timeout_ms, |text| progress.say(text));
+    let (outcome, answer, figures) = taken.map_err(|error| lost(&job, &error))?;
     drop(progress);
     let ok = outcome == Outcome::Ok;
     let value = json!({"ok": ok, "job": record.job, "message": answer.message,
@@ -207,36 +189,6 @@ fn lost(job: &JobDir, error: &ClientError) -> anyhow::Error {
         hints::name_of(job),
         hints::for_job(job, "snapshots", "")
     )
-}
-
-/// `fermata jobs`
-pub fn jobs(place: &JobsDir, output: Output) -> Result<u8> {
-    let mut rows = Vec::new();
-    let mut text = String::new();
-    for (job, record) in list_jobs(place.dir()) {
-        let snapshots = list_snapshots(&job);
-        let newest = snapshots.last().map(|snapshot| snapshot.epoch);
-        let state = state_of(&job, &record).name();
-        let owner = job.other_owner();
-        text += &format!(
-            "{:<24} {state:<8} {:>4} ranks on {:<12} {} snapshots{}\n",
-            record.job,
-            record.size,
-            record.lower,
-            snapshots.len(),
-            newest.map_or(String::new(), |epoch| format!(", newest {epoch}"))
-                + &owner.map_or(String::new(), |owner| format!(", of user {owner}")),
-        );
-        rows.push(json!({"job": record.job, "state": state, "ranks": record.size,
-            "mpi": record.lower, "front": record.front, "argv": words::value(&record.argv),
-            "snapshots": snapshots.len(), "newest_epoch": newest,
-            "path": job.path(), "socket": record.socket}));
-    }
-    if text.is_empty() {
-        text = format!("no jobs in {}", place.dir().display());
-    }
-    output.answer(text, &Value::Array(rows))?;
-    Ok(0)
 }
 
 /// `fermata snapshots`

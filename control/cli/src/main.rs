@@ -6,31 +6,45 @@ mod again;
 mod cli;
 mod detached;
 mod doctor;
+mod end_args;
+mod ended;
 mod ending;
 mod exec;
 mod exit;
+mod guard;
 mod hints;
+mod history;
 mod jobs;
+mod life;
+mod listing;
 mod manual;
 mod mpi;
+mod np;
+mod onward;
+mod outcome;
 mod output;
 mod ownership;
 mod reach;
+mod recover;
 mod restart;
+mod resume;
 mod run;
 mod service;
 mod several;
 mod state;
+mod table;
+mod taking;
 mod trial;
 mod trust;
 mod wait;
 
-use clap::FromArgMatches;
+use clap::{CommandFactory, FromArgMatches};
 use cli::{Cli, Command, MpiCommand};
 use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
 use fermata_sysio::print_error;
 use jobs::JobsDir;
+use life::Life;
 use output::Output;
 use serde_json::json;
 use std::io::Write;
@@ -42,8 +56,11 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
     match cli.command {
         Command::Run {
             start,
+            end,
             ranks,
             name,
+            resume,
+            again,
             front,
             collectives,
             checkpointer,
@@ -51,14 +68,23 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             encrypt,
             command,
         } => {
-            let (name, front) = (name.as_deref(), front.as_deref());
             let save_files = files.into();
-            let start = Start { collectives, checkpointer, save_files, encrypt, ..start.into() };
-            run::run(&start, ranks, &place, name, front, &command, output)
+            let life = Life::new(end)?;
+            let save_on = life.save_on().clone();
+            let start =
+                Start { collectives, checkpointer, save_files, encrypt, save_on, ..start.into() };
+            let wanted = run::Wanted { ranks, name, front, command };
+            if resume {
+                resume::resume(start, &wanted, &place, again, life, output)
+            } else {
+                run::run(&start, &wanted, &place, life, output)
+            }
         }
-        Command::Restart { start, here, files, map, what } => {
+        Command::Restart { start, end, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
-            restart::restart(&start.into(), &place, what.as_deref(), how, output)
+            let life = Life::new(end)?;
+            let start = Start { save_on: life.save_on().clone(), ..start.into() };
+            restart::restart(&start, &place, what.as_deref(), how, life, output)
         }
         Command::Exec {
             mpi,
@@ -109,7 +135,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Checkpoint { job, stop, timeout } => {
             jobs::checkpoint(&place, job.as_deref(), stop, timeout, output)
         }
-        Command::Jobs => jobs::jobs(&place, output),
+        Command::Jobs => listing::jobs(&place, output),
+        Command::History { job } => history::history(&place, job.as_deref(), output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
         Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
@@ -126,6 +153,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 service::Service { every_ms: every, linger: None, outlives, network, restored };
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
+        Command::Guard { save_on, job_dir, name, command } => {
+            guard::guard(&save_on, &job_dir, &name, &command)
+        }
         Command::Daemon { job, detach, socket, address, local_dir } => {
             let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir };
             reach::daemon(&spec, detach).map(|()| 0)
@@ -138,6 +168,7 @@ fn parse() -> Result<Cli, ExitCode> {
     let arguments: Vec<_> = std::env::args_os().collect();
     let own = arguments.iter().skip(1).take_while(|argument| *argument != "--");
     let json = own.into_iter().any(|argument| argument == "--json");
+    let arguments = np::spelled_out(arguments, &Cli::command());
     let parsed = Cli::table()
         .try_get_matches_from(arguments)
         .and_then(|matches| Cli::from_arg_matches(&matches));

@@ -132,6 +132,15 @@ pub fn human_age(seconds: u64) -> String {
     }
 }
 
+/// 1500 -> "1.5 s"
+pub fn human_ms(ms: u64) -> String {
+    match ms {
+        0..1000 => format!("{ms} ms"),
+        1000..120_000 => format!("{:.1} s", ms as f64 / 1e3),
+        _ => human_age(ms / 1000),
+    }
+}
+
 /// "90", "90s", "10m", "2h", "500ms" -> milliseconds
 pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -204,6 +213,7 @@ mod tests {
     #[test]
     fn sizes() {
         assert_eq!([90, 3600, 7500, 400_000].map(human_age), ["90 s", "60 min", "2 h", "4 days"]);
+        assert_eq!([7, 1500, 400_000].map(human_ms), ["7 ms", "1.5 s", "6 min"]);
         assert_eq!(parse_bytes("12"), Ok(12));
         assert_eq!(parse_bytes("3m"), Ok(3 << 20));
         assert_eq!(parse_bytes("2GiB"), Ok(2 << 30));

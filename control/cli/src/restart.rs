@@ -6,9 +6,11 @@ use crate::again::{Again, again, last_run_of};
 use crate::exit::{damaged, refused};
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, check_readable, no_snapshot, unix_now_s};
+use crate::life::Life;
 use crate::output::Output;
 use crate::ownership::check_owner;
-use crate::run::launch;
+use crate::recover::{self, From};
+use crate::run::{Ran, launch};
 use crate::service::{hint_elsewhere, make_directory};
 use crate::state::{State, refuse_living_ranks, state_of, take};
 use crate::trust::verify_shown;
@@ -36,9 +38,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// `checkpoint --stop` returns when the snapshot is committed; the ranks and mpirun end after that.
-const STOP_WAIT: Duration = Duration::from_secs(20);
+pub const STOP_WAIT: Duration = Duration::from_secs(20);
 
 /// How the job is taken up again.
+#[derive(Clone)]
 pub struct How {
     /// Not on the hosts that it last ran on, but here.
     pub here: bool,
@@ -54,15 +57,54 @@ pub fn restart(
     place: &JobsDir,
     what: Option<&str>,
     how: How,
+    life: Life,
     output: Output,
 ) -> Result<u8> {
-    let prefix = Prefix::find()?;
     let Found { job, origin, snapshot } = find_job(place, what)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
     let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
+    let point = Point::check(&job, origin, snapshot, output)?;
+    recover::until_it_ends(start, From::Point { point: Box::new(point), how }, life, output)
+}
+
+/// A snapshot of which every byte has been checked, and the job, which has been taken for a run.
+#[derive(Clone)]
+pub struct Point {
+    /// Where what comes is kept.
+    pub job: JobDir,
+    /// The job that the snapshot lies with, if that is another directory.
+    pub origin: Option<JobDir>,
+    /// The snapshot.
+    pub snapshot: PathBuf,
+    /// What it consists of.
+    pub manifest: Manifest,
+}
+
+impl Point {
+    /// Looks at every byte.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn check(
+        job: &JobDir,
+        origin: Option<JobDir>,
+        snapshot: PathBuf,
+        output: Output,
+    ) -> Result<Self> {
+        let manifest = check_snapshot(origin.as_ref().unwrap_or(job), &snapshot, output)?;
+        Ok(Self { job: job.clone(), origin, snapshot, manifest })
+    }
+}
+
+/// Continues from there and waits for the end of the run.
+///
+/// # Errors
+/// It cannot be continued here, or nobody can start it.
+pub fn continue_from(start: &Start, point: Point, how: How, life: &mut Life) -> Result<Ran> {
+    let prefix = Prefix::find()?;
+    let Point { job, origin, snapshot, manifest } = point;
     let last_run = origin.as_ref().unwrap_or(&job);
-    let manifest = check_snapshot(last_run, &snapshot, output)?;
     fault(Fault::RestartChecked);
     let before = last_run_of(last_run, &manifest.job, how.here);
     refuse_those_who_run(&job, origin.as_ref(), &manifest, before.as_ref())?;
@@ -104,12 +146,12 @@ pub fn restart(
         &job,
         record,
         restore,
-        output,
+        life,
     )
 }
 
 /// The program as it is called from where the job was started, which may be elsewhere.
-fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
+pub fn from_its_directory(argv: &[OsString], cwd: &str, moves: &Moves) -> Vec<OsString> {
     let mut argv = argv.to_vec();
     if let Some(program) = argv.first_mut().filter(|name| name.as_bytes().contains(&b'/')) {
         let path = Path::new(cwd).join(&*program);

@@ -2,17 +2,18 @@
 //! A job's coordinator in this process, and the directory that it keeps snapshots in.
 
 use crate::again;
+use crate::ended;
 use crate::exit::refused;
 use crate::hints;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
-use fermata_launch::key;
-use fermata_storage::{JobDir, list_snapshots};
-use fermata_sysio::{FileLimit, Process};
-use fermata_types::JobRecord;
+use fermata_launch::{allocation, key};
+use fermata_storage::{JobDir, StorageError, list_snapshots, note_event, within};
+use fermata_sysio::{FileLimit, Process, print_error};
+use fermata_types::{Ended, JobEvent, JobRecord, RunBegins};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// What a coordinator is to do beyond serving its job's record.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +66,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     let handle = fermata_coordinator::start(Options {
         job: job.clone(),
         name: record.job.clone(),
+        run: record.run_number,
         argv: record.argv.clone(),
         programs: record.programs.clone(),
         front: record.front.clone(),
@@ -85,11 +87,69 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     record.socket = handle.socket().into();
     record.addresses = handle.addresses().to_vec();
     record.coordinator_pid = std::process::id();
+    record.ended = Ended::Running;
     match again::write(job, record) {
-        Ok(()) => Ok(handle),
+        Ok(()) => {
+            tell_of_history(note_event(
+                job,
+                record.run_number,
+                SystemTime::now(),
+                &beginning(record),
+            ));
+            Ok(handle)
+        }
         Err(error) => {
             handle.stop(|| true); // nobody would find it
             Err(no_record(&error.to_string(), restored.as_deref()))
         }
     }
+}
+
+/// For the history.
+fn beginning(record: &JobRecord) -> JobEvent {
+    let run = RunBegins {
+        mpi: record.lower.clone(),
+        ranks: record.size,
+        host: record.host.clone(),
+        hosts: record.hosts.clone(),
+        every_ms: record.every_ms,
+        argv: record.argv.clone(),
+        batch_job: allocation::batch_job(),
+    };
+    match record.restored_epoch {
+        0 => JobEvent::Started(run),
+        snapshot => JobEvent::Resumed { snapshot, run },
+    }
+}
+
+fn tell_of_history(noted: Result<(), StorageError>) {
+    if let Err(error) = noted {
+        print_error(format_args!("events are missing in the job's history: {error}"));
+    }
+}
+
+/// Leaves word of how a run has ended: nobody is to be looked for any more. Waits no longer than
+/// `timeout`. Returns whether that could be written, and tells if not.
+pub fn leave(job: &JobDir, record: &mut JobRecord, timeout: Duration) -> bool {
+    // Other hosts cannot see that this process is gone.
+    record.socket.clear();
+    record.addresses.clear();
+    let (directory, last) = (job.clone(), record.clone());
+    let written = within(timeout, move || {
+        let event = JobEvent::Ended(last.ended.clone());
+        tell_of_history(note_event(&directory, last.run_number, SystemTime::now(), &event));
+        again::write(&directory, &last)
+    });
+    let why = match written {
+        Some(Ok(())) => return true,
+        Some(Err(error)) => error.to_string(),
+        None => format!("{} does not answer", job.record_path().display()),
+    };
+    print_error(format_args!(
+        "how the run of job '{}' has ended ({}) is not recorded: {why}\n  \
+         hint: make room there; nothing else of it is lost, but --resume does not know",
+        record.job,
+        ended::shown(&record.ended)
+    ));
+    false
 }

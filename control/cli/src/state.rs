@@ -94,7 +94,7 @@ impl State {
                 hints::beside(job, "jobs")
             ),
             // What has ended well is not to be done again.
-            Self::Ended if job.read_record().is_ok_and(|record| record.ended_well) => format!(
+            Self::Ended if job.read_record().is_ok_and(|record| record.has_finished()) => format!(
                 "job '{name}' is not running: it has come to its end\n  \
                  hint: what there is of it: {}",
                 hints::for_job(job, "snapshots", "")

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting for mpirun: it gets the signals that are meant for the job. When a host is lost some
+//! Waiting for mpirun: it gets the signals that are meant for the job, and not for those who save
+//! it (`life`). When a host is lost some
 //! mpiruns wait for it for ever, deaf to signals; a host that stays silent ends them here. One
 //! whose daemon has closed its line may be well, and its ranks too.
 
 use crate::hints;
+use crate::life::Life;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, JobEnd, LostHost};
+use fermata_launch::guarded::reaching;
+use fermata_policy::signals::SaveOn;
 use fermata_sysio::print_error;
 use fermata_transport::SILENCE_MAX;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2};
@@ -20,6 +24,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// Time for an mpirun to end its job by itself: before the user is told of a lost host, and after
 /// it has been asked to.
 const GRACE: Duration = Duration::from_secs(5);
+/// Time for an mpirun to end after its job was saved and stopped.
+const STOP_MAX: Duration = Duration::from_secs(30);
 /// So long a host may be silent after it was found to be: its daemon looks for the coordinator for
 /// as long, and the connections of an MPI may outlive ours.
 const RETURN_WAIT: Duration = crate::reach::TIMEOUT;
@@ -46,29 +52,33 @@ struct Watch {
     /// The user knows.
     has_said: bool,
     given_up: Option<String>,
+    /// Since when the job is saved and its ranks are ending.
+    stopped: Option<Instant>,
+    /// Signals that do not reach mpirun.
+    deaf_to: SaveOn,
 }
 
 /// Waits for the end of `child`, an mpirun. `resume`: the command for the time after a host's loss.
 pub fn for_mpirun(
     mut child: Child,
+    job: &str,
     coordinator: &Handle,
+    life: &mut Life,
     resume: &dyn Fn(&str) -> String,
 ) -> Result<Waited> {
-    let forwarded = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
-    let mut signals = Signals::new(forwarded).context("cannot watch signals")?;
-    let mut watch = Watch::default();
+    let mut watch = Watch { deaf_to: life.save_on().clone(), ..Watch::default() };
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for mpirun")? {
             return Ok(Waited { status, told: watch.told, given_up: watch.given_up });
         }
-        for signal in signals.pending() {
-            // It may be gone already; then there is nobody to tell.
-            let _ = fermata_sysio::send_signal(child.id(), signal);
+        for signal in life.attend(job, coordinator) {
+            watch.tell(&mut child, signal);
             if signal != SIGUSR1 && signal != SIGUSR2 {
                 watch.told.get_or_insert(signal);
                 watch.asked = Some(Instant::now());
             }
         }
+        watch.mind_stop(&mut child, coordinator.was_stopped());
         match coordinator.lost_host() {
             Some(host) => watch.mind_loss(&mut child, &host, resume),
             None => (watch.lost, watch.has_said) = (None, false),
@@ -78,6 +88,28 @@ pub fn for_mpirun(
 }
 
 impl Watch {
+    /// It may be gone already; then there is nobody to tell.
+    fn tell(&self, child: &mut Child, signal: i32) {
+        match reaching(signal, &self.deaf_to) {
+            Some(signal) => {
+                let _ = fermata_sysio::send_signal(child.id(), signal);
+            }
+            None => end_tree(child),
+        }
+    }
+
+    /// Ends an mpirun that does not end with a job that is saved. One that hears signals is left to
+    /// whoever waits for it.
+    fn mind_stop(&mut self, child: &mut Child, is_stopped: bool) {
+        if !is_stopped || self.deaf_to.is_empty() {
+            return;
+        }
+        let since = *self.stopped.get_or_insert_with(Instant::now);
+        if since.elapsed() > STOP_MAX {
+            end_tree(child);
+        }
+    }
+
     fn mind_loss(&mut self, child: &mut Child, host: &LostHost, resume: &dyn Fn(&str) -> String) {
         let now = Instant::now();
         let lost = self.note_loss(host.is_silent, now);
@@ -87,7 +119,7 @@ impl Watch {
             print_error(said_of(host, resume));
         }
         if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
-            let _ = fermata_sysio::send_signal(child.id(), SIGTERM);
+            self.tell(child, SIGTERM);
             self.asked = Some(now);
             self.given_up = Some(host.name.clone());
         }

@@ -4,7 +4,7 @@
 use fermata_job::Outcome;
 use fermata_transport::{Connection, Secret, connect_unix, dial_any, is_waiting};
 use fermata_types::{
-    Answer, Checkpoint, ClientHello, FrameBuffer, Message, Progress, Status, WireError,
+    Answer, Checkpoint, ClientHello, FrameBuffer, Message, Progress, Signalled, Status, WireError,
     encode_frame,
 };
 use std::fmt;
@@ -101,6 +101,14 @@ impl Client {
         self.send(&Status {}.into())?;
         let (_, answer) = self.wait_for_answer(timeout, |_| {})?;
         Ok(answer)
+    }
+
+    /// Tells of a signal that is to save the job. There is no answer.
+    ///
+    /// # Errors
+    /// The line is broken.
+    pub fn signalled(&mut self, signal: u32) -> Result<(), ClientError> {
+        self.send(&Signalled { signal }.into())
     }
 
     fn send(&mut self, message: &Message) -> Result<(), ClientError> {

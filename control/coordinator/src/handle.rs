@@ -8,12 +8,13 @@ use crate::local_listener::{LocalListener, SocketPlace};
 use crate::losses::LostHost;
 use crate::options::Options;
 use crate::server::Server;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Committed, Ends, Shared};
 use crate::storage_worker::StorageWorker;
 use fermata_job::Config;
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, within};
 use fermata_sysio::Log;
 use fermata_transport::{Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,10 +79,23 @@ impl Handle {
         self.shared.stopped_by_checkpoint.load(Ordering::Acquire)
     }
 
+    /// The newest committed checkpoint.
+    #[must_use]
+    pub fn committed(&self) -> Committed {
+        self.shared.committed.lock().map_or_else(|_| Committed::default(), |it| *it)
+    }
+
     /// A host that is lost with ranks, and has not come back.
     #[must_use]
     pub fn lost_host(&self) -> Option<LostHost> {
         self.shared.losses.worst()
+    }
+
+    /// The signals of `FERMATA_SAVE_ON` that have come to any rank since this was last asked. A
+    /// process manager sends one to every rank: it is told once.
+    #[must_use]
+    pub fn take_signals(&self) -> BTreeSet<u32> {
+        self.shared.signals.lock().map(|mut all| std::mem::take(&mut *all)).unwrap_or_default()
     }
 
     /// Ends the coordinator and waits for its thread, which may be storing a snapshot, as long as
@@ -101,18 +115,24 @@ impl Handle {
             self.thread = None; // it hangs in a call on the disk
         }
         self.join(timeout);
+        self.end(timeout)
+    }
+
+    fn end(&self, timeout: Duration) -> JobEnd {
         JobEnd {
             stopped: self.was_stopped(),
-            committed_epoch: self.shared.committed.lock().map_or(0, |epoch| *epoch),
+            committed_epoch: self.committed().epoch,
             lost_host: self.lost_host(),
             ends: self.shared.ends.lock().map_or_else(|_| Ends::default(), |ends| ends.clone()),
             timeout,
         }
     }
 
-    /// Waits until the coordinator ends by itself (`Options::linger`).
-    pub fn wait(mut self) {
+    /// Waits until the coordinator ends by itself (`Options::linger`). Returns how it was then.
+    #[must_use]
+    pub fn wait(mut self) -> JobEnd {
         self.join(LEAVE_MAX);
+        self.end(LEAVE_MAX)
     }
 
     fn is_running(&self) -> bool {

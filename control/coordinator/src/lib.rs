@@ -34,4 +34,4 @@ pub use fermata_job::Outcome;
 pub use handle::{Handle, JobEnd, start};
 pub use losses::LostHost;
 pub use options::Options;
-pub use shared::Ends;
+pub use shared::{Committed, Ends};

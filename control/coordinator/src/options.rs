@@ -16,6 +16,8 @@ pub struct Options {
     pub job: JobDir,
     /// Job name.
     pub name: String,
+    /// Which run of the job this is, for its history.
+    pub run: u32,
     /// Goes into manifests.
     pub argv: Vec<OsString>,
     /// Goes into manifests.

@@ -5,21 +5,21 @@
 use crate::figures::answer_of;
 use crate::input::Input;
 use crate::options::Options;
-use crate::shared::{Ends, Shared};
+use crate::shared::{Committed, Ends, Shared};
 use crate::storage_worker::StorageWorker;
 use crate::strangers::Strangers;
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_job::ending::{self, Ending};
 use fermata_job::{Action, Config, Conn, DiskError, Event, Machine};
-use fermata_storage::discard;
+use fermata_storage::{discard, note_event};
 use fermata_sysio::Log;
 use fermata_transport::Writer;
-use fermata_types::{Message, encode_frame};
+use fermata_types::{JobEvent, Message, encode_frame};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The thread's own.
 pub(crate) struct Server {
@@ -29,6 +29,8 @@ pub(crate) struct Server {
     options: Options,
     peers: BTreeMap<Conn, Box<dyn Writer>>,
     log: Log,
+    /// That it cannot be written.
+    has_told_of_history: bool,
     strangers: Strangers,
     begun: Instant,
     shared: Arc<Shared>,
@@ -50,6 +52,7 @@ impl Server {
             options,
             peers: BTreeMap::new(),
             log,
+            has_told_of_history: false,
             strangers: Strangers::default(),
             begun: Instant::now(),
             shared,
@@ -182,12 +185,15 @@ impl Server {
     /// Whoever holds the handle may ask how the ranks have ended. Those that could not say so have
     /// left a word in the job's directory.
     fn publish_ends(&self) {
-        let mut shortfall = self.machine.shortfall(&BTreeSet::new());
+        let mut known = BTreeSet::new();
+        let mut shortfall = self.machine.shortfall(&known);
         if shortfall.is_some() && !self.shared.stop_at_once.load(Ordering::Acquire) {
-            shortfall = self.machine.shortfall(&self.options.job.ended_ranks());
+            known = self.options.job.ended_ranks();
+            shortfall = self.machine.shortfall(&known);
         }
+        let first_to_leave = self.machine.first_to_leave(&known).filter(|_| shortfall.is_some());
         if let Ok(mut ends) = self.shared.ends.lock() {
-            *ends = Ends { have_begun: self.machine.has_begun(), shortfall };
+            *ends = Ends { have_begun: self.machine.has_begun(), shortfall, first_to_leave };
         }
     }
 
@@ -207,8 +213,9 @@ impl Server {
     fn publish(&self) {
         let stopped = self.machine.was_stopped();
         self.shared.stopped_by_checkpoint.store(stopped, Ordering::Release);
-        if let Ok(mut epoch) = self.shared.committed.lock() {
-            *epoch = self.machine.committed_epoch();
+        if let Ok(mut committed) = self.shared.committed.lock() {
+            let (epoch, cost_ms) = (self.machine.committed_epoch(), self.machine.newest_cost_ms());
+            *committed = Committed { epoch, cost_ms };
         }
     }
 
@@ -243,10 +250,30 @@ impl Server {
                 None
             }
             Action::Prune => (!self.storage_worker.prune()).then(|| Event::Pruned(Vec::new())),
+            Action::Signalled { signal, .. } => {
+                if let Ok(mut signals) = self.shared.signals.lock() {
+                    signals.insert(signal);
+                }
+                None
+            }
             Action::Log(text) => {
                 self.say(&text);
                 None
             }
+            Action::History(event) => {
+                self.note(&event);
+                None
+            }
+        }
+    }
+
+    /// Blocks as the log does, which lies in the same directory.
+    fn note(&mut self, event: &JobEvent) {
+        let Options { job, run, .. } = &self.options;
+        let noted = note_event(job, *run, SystemTime::now(), event);
+        if let Some(error) = noted.err().filter(|_| !self.has_told_of_history) {
+            self.log.say(&format!("events are missing in the job's history: {error}"));
+            self.has_told_of_history = true;
         }
     }
 

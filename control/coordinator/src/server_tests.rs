@@ -7,7 +7,7 @@ use super::*;
 use fermata_storage::{JobDir, list_snapshots, samples};
 use fermata_types::{
     Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Hello, Parked, Ready, Save, Saved,
-    Saving, Sent, decode_frame,
+    Saving, Sent, Signalled, decode_frame,
 };
 use std::fs::File;
 use std::io;
@@ -68,6 +68,7 @@ fn options(dir: &std::path::Path) -> Options {
     Options {
         job: JobDir::new(dir, "job"),
         name: "job".into(),
+        run: 1,
         argv: vec!["app".into()],
         programs: vec![],
         front: "ompi".into(),
@@ -114,6 +115,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         let hello = Hello { job: "job".into(), host: "here".into(), ..Hello::default() };
         inputs.send(Input::Message(rank.into(), hello.into())).unwrap();
         line.say(Ready { rank, size: SIZE });
+        line.say(Signalled { signal: 15 });
         inputs.send(Input::Connected(rank.into(), Box::new(line))).unwrap();
     }
     let hello = ClientHello { job: "job".into() };
@@ -129,5 +131,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     assert!(server.is_finished(), "{log}");
     assert_eq!(list_snapshots(&job).len(), 1, "{log}");
     assert!(!left.exists(), "an earlier run has left it");
+    let signals = shared.signals.lock().unwrap().clone();
+    assert_eq!(signals, BTreeSet::from([15]), "each is told once");
     std::fs::remove_dir_all(&dir).unwrap();
 }

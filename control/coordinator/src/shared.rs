@@ -2,6 +2,7 @@
 //! What the coordinator's thread and whoever holds its handle say to each other.
 
 use crate::losses::Losses;
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
@@ -13,9 +14,19 @@ pub(crate) struct Shared {
     pub stop_at_once: AtomicBool,
     pub stopped_by_checkpoint: AtomicBool,
     pub losses: Losses,
-    /// Newest committed epoch, 0 if none.
-    pub committed: Mutex<u32>,
+    pub committed: Mutex<Committed>,
     pub ends: Mutex<Ends>,
+    /// Signals that have come to ranks, and that nobody has asked for yet.
+    pub signals: Mutex<BTreeSet<u32>>,
+}
+
+/// The newest committed checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Its number, 0 if there is none.
+    pub epoch: u32,
+    /// From the request to the commit, in milliseconds; `None`: it is not of this run.
+    pub cost_ms: Option<u64>,
 }
 
 /// How the ranks of a job have ended.
@@ -25,4 +36,6 @@ pub struct Ends {
     pub have_begun: bool,
     /// Why not all that were there have come to MPI_Finalize; `None`: they have.
     pub shortfall: Option<String>,
+    /// The first rank that left without it, and its host.
+    pub first_to_leave: Option<(u32, String)>,
 }

@@ -161,6 +161,7 @@ impl Job {
         let coordinator = start(Options {
             job: JobDir::new(&dir, "fake"),
             name: "fake".into(),
+            run: 1,
             argv: vec!["app".into()],
             programs: vec![],
             front: "ompi".into(),

@@ -17,6 +17,7 @@
 use crate::interface::ImageDone;
 use crate::reasons::Unsaved;
 use crate::texts;
+use crate::times::Stage;
 use crate::wire::{Bookmarks, received_of, targets_of};
 use fermata_protocol::{Coordinator, Output, RankId, Report};
 use fermata_types::{Abort, Alive, Drain, Expected, Message, Request, Resume};
@@ -366,6 +367,17 @@ impl Attempt {
             Phase::Commit(_) => "committing",
             Phase::Pause(_) if self.number == 0 => "waiting until old snapshots are removed",
             Phase::Pause(_) => "letting the job run before a new attempt",
+        }
+    }
+
+    /// The part of a checkpoint that this phase belongs to.
+    pub(crate) fn stage(&self) -> Stage {
+        match self.phase {
+            Phase::Ask | Phase::Pause(_) => Stage::Wait,
+            Phase::Gather => Stage::Park,
+            Phase::Bookmarks(_) | Phase::Drain(..) => Stage::Drain,
+            Phase::Prepare | Phase::Save(_) => Stage::Save,
+            Phase::Commit(_) => Stage::Commit,
         }
     }
 

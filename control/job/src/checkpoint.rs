@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A checkpoint that has been asked for: by whom, until when, and the newest attempt to take it.
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, Effect, Event};
 use crate::interface::{CommitFigures, Conn, ImageDone};
 use crate::reasons::{Failure, Ranks};
+use crate::times::{self, Times};
+use fermata_protocol::Report;
+use fermata_types::{AskedBy, CheckpointFailed, CheckpointTaken};
 
 /// EAGAIN from a rank's save: what stands in the way, say a child process, may soon be gone.
 pub(crate) const TRANSIENT: i32 = 11;
@@ -23,15 +26,29 @@ pub(crate) enum Caller {
     Ranks,
 }
 
+impl Caller {
+    /// Whom the history names.
+    fn name(self) -> AskedBy {
+        match self {
+            Self::Nobody => AskedBy::Time,
+            Self::Client(_) => AskedBy::Command,
+            Self::Ranks => AskedBy::Program,
+        }
+    }
+}
+
 /// A checkpoint under way.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub caller: Caller,
+    /// Also when nobody waits for the outcome any more.
+    pub asked_by: AskedBy,
     /// All ranks wait for its outcome in their programs.
     pub asked: bool,
     /// It ends the job.
     pub stop: bool,
     pub attempt: Attempt,
+    times: Times,
     begun_ms: u64,
     /// When a rank first said that it cannot be saved just now, and how often that was said.
     transient: Option<(u64, u32)>,
@@ -47,15 +64,29 @@ impl Checkpoint {
     pub(crate) fn new(caller: Caller, stop: bool, epoch: u32, timeout_ms: u64, now: u64) -> Self {
         Self {
             caller,
+            asked_by: caller.name(),
             asked: caller == Caller::Ranks,
             stop,
             attempt: Attempt::waiting(epoch, now),
+            times: Times::new(now),
             begun_ms: now,
             transient: None,
             safe_ms: now,
             safe_by_ms: now.saturating_add(timeout_ms),
             deadline_ms: now.saturating_add(timeout_ms),
         }
+    }
+
+    /// Something that concerns the attempt.
+    pub(crate) fn step(&mut self, event: Event, now: u64) -> Vec<Effect> {
+        match &event {
+            Event::Report(rank, Report::Parked(..)) => self.times.note_parked(*rank, now),
+            Event::Saved(image) => self.times.note_saved(image.rank, now),
+            _ => {}
+        }
+        let effects = self.attempt.step(event, now);
+        self.times.note(self.attempt.stage(), now);
+        effects
     }
 
     /// A command that has gone waits no longer.
@@ -130,6 +161,39 @@ impl Checkpoint {
             milliseconds: self.milliseconds(now),
             messages_kept: self.attempt.messages_kept(),
             attempts: self.attempt.number(),
+        }
+    }
+
+    /// For the history, once these images are committed.
+    pub(crate) fn taken(&self, images: &[ImageDone], now: u64) -> CheckpointTaken {
+        CheckpointTaken {
+            epoch: self.attempt.epoch(),
+            asked_by: self.asked_by,
+            stop: self.stop,
+            attempts: self.attempt.number(),
+            ranks: u32::try_from(images.len()).unwrap_or(u32::MAX),
+            bytes: images.iter().map(|image| image.bytes).sum(),
+            messages_kept: self.attempt.messages_kept(),
+            total_ms: self.milliseconds(now),
+            phases_ms: self.times.until(now),
+            rank_bytes: times::bytes(images),
+            rank_pause_us: times::pause_us(images),
+            rank_park_ms: self.times.parked(),
+            rank_save_ms: self.times.saved(),
+        }
+    }
+
+    /// For the history, as it is before it is given up.
+    pub(crate) fn failed(&self, reason: &str, now: u64) -> CheckpointFailed {
+        CheckpointFailed {
+            epoch: self.attempt.epoch(),
+            asked_by: self.asked_by,
+            stop: self.stop,
+            attempts: self.attempt.number(),
+            phase: self.attempt.phase_name().to_owned(),
+            reason: reason.to_owned(),
+            total_ms: self.milliseconds(now),
+            phases_ms: self.times.until(now),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::{Action, Config, DiskError, Event, Figures, Machine, Reply};
 use fermata_types::{
     Alive, Answer, Ask, Asked, Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Expected,
     Failed, Finalizing, Held, Hello, Message, Parked, Raise, Ready, Request, Saved, Saving, Sent,
-    Targets, Waits,
+    Signalled, Targets, Waits,
 };
 
 const CLIENT: u64 = 100;
@@ -459,6 +459,8 @@ mod alive;
 mod asking;
 #[path = "registry_tests.rs"]
 mod ends;
+#[path = "signalled_tests.rs"]
+mod signalled;
 #[path = "storing_tests.rs"]
 mod storing;
 #[path = "trying_tests.rs"]

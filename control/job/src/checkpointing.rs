@@ -18,7 +18,7 @@ use crate::reasons::{Failure, Ranks, Unsaved};
 use crate::texts::{self, with_hint};
 use crate::wire::report_of;
 use fermata_protocol::RankId;
-use fermata_types::{Asked, Committed, Failed, Message, Progress, Save};
+use fermata_types::{Asked, AskedBy, Committed, Failed, JobEvent, Message, Progress, Save};
 
 /// How it comes to the images.
 impl Machine {
@@ -47,7 +47,7 @@ impl Machine {
     /// Something that concerns the attempt.
     fn step_attempt(&mut self, event: Event, now: u64) {
         let Some(checkpoint) = &mut self.checkpoint else { return };
-        let effects = checkpoint.attempt.step(event, now);
+        let effects = checkpoint.step(event, now);
         self.perform(effects, now);
     }
 
@@ -151,7 +151,7 @@ impl Machine {
             return self.out.push(Action::Discard(epoch));
         };
         checkpoint.note_writing(self.config.save_timeout_ms, now);
-        let effects = checkpoint.attempt.step(Event::DirectoryDone, now);
+        let effects = checkpoint.step(Event::DirectoryDone, now);
         match result {
             Ok(()) => self.perform(effects, now),
             Err(error) => self.give_up(&Failure::Disk(error.to_string()), now),
@@ -201,11 +201,15 @@ impl Machine {
         let Some(images) = checkpoint.attempt.committing() else {
             return self.log(texts::stored_too_early(epoch));
         };
-        let figures = Figures::Committed(checkpoint.figures(images, now));
+        let figures = checkpoint.figures(images, now);
+        self.newest_cost_ms = Some(figures.milliseconds);
+        let figures = Figures::Committed(figures);
+        let taken = JobEvent::Checkpoint(checkpoint.taken(images, now));
         self.committed = epoch;
         let text = texts::committed(epoch, &directory);
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
+        self.history(taken);
         self.send_ranks(Committed { epoch });
         if let Caller::Client(client) = checkpoint.caller {
             let message = text.clone();
@@ -250,7 +254,8 @@ impl Machine {
         let what = texts::failed(epoch, phase, &text.what, job_continues);
         self.log(what.clone());
         self.last_outcome.clone_from(&what);
-        let effects = checkpoint.attempt.step(Event::Abort { reason: text.what }, now);
+        self.history(JobEvent::FailedCheckpoint(checkpoint.failed(&text.what, now)));
+        let effects = checkpoint.step(Event::Abort { reason: text.what }, now);
         self.perform(effects, now);
         if checkpoint.asked {
             self.answer_ranks(Outcome::Failed, &what);
@@ -300,7 +305,11 @@ impl Machine {
         }
         if self.app_requests.is_wanted_soon() && refusal.is_none() {
             self.app_requests.take_soon();
-            return self.begin(Caller::Nobody, false, timeout_ms, now);
+            self.begin(Caller::Nobody, false, timeout_ms, now);
+            if let Some(checkpoint) = &mut self.checkpoint {
+                checkpoint.asked_by = AskedBy::Program;
+            }
+            return;
         }
         if !self.app_requests.is_anyone_waiting() {
             return;

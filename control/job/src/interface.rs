@@ -2,7 +2,7 @@
 //! What the machine hears and wants, as plain data. The shell that performs it puts figures into
 //! JSON and gives errors of the disk their text.
 
-use fermata_types::{Checkpointer, Message};
+use fermata_types::{Checkpointer, JobEvent, Message};
 
 /// A connection, numbered by the shell; never reused.
 pub type Conn = u64;
@@ -125,8 +125,18 @@ pub enum Action {
     Discard(u32),
     /// Remove old snapshots; answer with `Pruned`. No checkpoint begins before.
     Prune,
+    /// A signal that is to save the job has come to a rank, or to a process that becomes one; the
+    /// process runs on, or its own handler has run.
+    Signalled {
+        /// World rank, once known.
+        rank: Option<u32>,
+        /// Its number, 1 to 64.
+        signal: u32,
+    },
     /// For the log.
     Log(String),
+    /// For the job's history.
+    History(Box<JobEvent>),
 }
 
 /// How a command ended at the coordinator.

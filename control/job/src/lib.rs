@@ -7,9 +7,9 @@
 //! are cut. A snapshot exists from the moment the shell has renamed its directory.
 //!
 //! Floors, each of which knows only those before it: `interface` and `reasons` (plain data);
-//! `texts` (what people read) and `wire` (the protocol as messages); `registry`, `app_request`,
-//! `heartbeat` and `attempt` (machines by themselves); `checkpoint`; `machine`, which routes.
-//! `ending`, when the coordinator itself ends, stands beside them.
+//! `texts` (what people read), `times` (how long it took) and `wire` (the protocol as messages);
+//! `registry`, `app_request`, `heartbeat` and `attempt` (machines by themselves); `checkpoint`;
+//! `machine`, which routes. `ending`, when the coordinator itself ends, stands beside them.
 //!
 //! Invariant: until then every failure ends in ABORT to all and the previous snapshot stays. What
 //!            is said about an epoch that is over is ignored.
@@ -26,6 +26,7 @@ mod machine;
 mod reasons;
 mod registry;
 mod texts;
+mod times;
 mod wire;
 
 pub use interface::{

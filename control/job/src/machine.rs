@@ -13,8 +13,14 @@ use crate::reasons::{Failure, Ranks, Refusal, Stranger};
 use crate::registry::{Peer, Registry};
 use crate::texts::{self, Scene, with_hint};
 use fermata_protocol::RankId;
-use fermata_types::{Alive, Checkpoint as CheckpointRequest, Exit, Hello, Message, Welcome};
+use fermata_types::{
+    Alive, Checkpoint as CheckpointRequest, Exit, Hello, JobEvent, Message, Welcome,
+};
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+/// Numbers that Linux has for signals.
+const SIGNALS: RangeInclusive<u32> = 1..=64;
 
 /// The coordinator.
 #[derive(Debug)]
@@ -28,6 +34,8 @@ pub struct Machine {
     epoch: u32,
     /// Newest committed epoch, 0 if none.
     committed: u32,
+    /// What the newest checkpoint of this run took.
+    newest_cost_ms: Option<u64>,
     /// Old snapshots, or what is left of others, are being removed.
     removing: bool,
     /// A checkpoint with `stop` has ended the job.
@@ -46,6 +54,7 @@ impl Machine {
         Self {
             epoch: config.last_epoch.max(config.committed_epoch),
             committed: config.committed_epoch,
+            newest_cost_ms: None,
             config,
             registry: Registry::default(),
             checkpoint: None,
@@ -99,6 +108,12 @@ impl Machine {
         self.committed
     }
 
+    /// From the request to the commit of the newest checkpoint of this run; `None`: there was none.
+    #[must_use]
+    pub fn newest_cost_ms(&self) -> Option<u64> {
+        self.newest_cost_ms
+    }
+
     /// Whether ranks have been told to write their images, and not all have.
     #[must_use]
     pub fn is_writing_images(&self) -> bool {
@@ -122,6 +137,14 @@ impl Machine {
     #[must_use]
     pub fn shortfall(&self, known: &BTreeSet<RankId>) -> Option<String> {
         self.registry.shortfall(known).map(|shortfall| self.scene().shortfall(&shortfall))
+    }
+
+    /// The rank that was the first to leave the job without MPI_Finalize, and its host. `known`: as
+    /// for `shortfall`.
+    #[must_use]
+    pub fn first_to_leave(&self, known: &BTreeSet<RankId>) -> Option<(RankId, String)> {
+        let rank = self.registry.first_to_leave().filter(|rank| !known.contains(rank))?;
+        Some((rank, self.registry.hosts().get(&rank).cloned().unwrap_or_default()))
     }
 
     /// All agents, for people.
@@ -161,6 +184,10 @@ impl Machine {
         self.out.push(Action::Log(text.into()));
     }
 
+    fn history(&mut self, event: JobEvent) {
+        self.out.push(Action::History(Box::new(event)));
+    }
+
     fn answer(&mut self, client: Conn, reply: Reply) {
         self.out.push(Action::Answer(client, reply));
     }
@@ -186,6 +213,7 @@ impl Machine {
                 self.on_checkpoint(conn, &request, now_ms);
             }
             (Peer::Client, Message::Status(_)) => self.on_status(conn),
+            (Peer::Client, Message::Signalled(heard)) => self.on_signalled(conn, heard.signal),
             (Peer::Agent, message) => self.on_agent(conn, message, now_ms),
             (_, other) => self.turn_away(conn, &Stranger::Says(other.name())),
         }
@@ -201,8 +229,19 @@ impl Machine {
                 }
             }
             Message::Bye(_) => {}
+            Message::Signalled(signalled) => self.on_signalled(conn, signalled.signal),
             other => self.on_report(conn, other, now_ms),
         }
+    }
+
+    /// Whatever the ranks do just now: who has started the job decides what comes of it.
+    fn on_signalled(&mut self, conn: Conn, signal: u32) {
+        if !SIGNALS.contains(&signal) {
+            return;
+        }
+        let rank = self.registry.rank_of(conn);
+        self.log(texts::signalled(rank, signal));
+        self.out.push(Action::Signalled { rank, signal });
     }
 
     fn on_hello(&mut self, conn: Conn, hello: Hello) {

@@ -47,6 +47,8 @@ pub(crate) struct Registry {
     size: Option<u32>,
     /// Ranks that were there and have no line any more.
     gone: Ranks,
+    /// The first of them that had not come to MPI_Finalize.
+    first_to_leave: Option<RankId>,
     /// Ranks that have come to MPI_Finalize, also of those that have gone.
     ended: Ranks,
     /// Hosts that were lost with ranks.
@@ -81,6 +83,7 @@ impl Registry {
         let is_new = self.ranks.insert(rank, conn).is_none();
         self.gone.remove(&rank);
         self.ended.remove(&rank);
+        self.first_to_leave = self.first_to_leave.filter(|first| *first != rank);
         if let Some(agent) = self.agents.get_mut(&conn) {
             agent.rank = Some(rank);
             agent.state = RankState::Running;
@@ -110,6 +113,9 @@ impl Registry {
         }
         self.ranks.remove(&rank);
         self.gone.insert(rank);
+        if !self.ended.contains(&rank) {
+            self.first_to_leave.get_or_insert(rank);
+        }
         Some(rank)
     }
 
@@ -200,6 +206,11 @@ impl Registry {
     /// Whether ranks have left, one way or the other.
     pub(crate) fn is_anyone_gone(&self) -> bool {
         !self.gone.is_empty()
+    }
+
+    /// The first rank that has left without having come to MPI_Finalize, and has not come back.
+    pub(crate) fn first_to_leave(&self) -> Option<RankId> {
+        self.first_to_leave
     }
 
     /// Whether a rank has come to MPI_Finalize.

@@ -325,6 +325,11 @@ pub(crate) fn all_ready(size: u32) -> String {
     format!("all {size} ranks are ready")
 }
 
+pub(crate) fn signalled(rank: Option<RankId>, signal: u32) -> String {
+    let who = rank.map_or_else(|| "a process that is no rank".to_owned(), |r| format!("rank {r}"));
+    format!("signal {signal} has come to {who}")
+}
+
 pub(crate) fn no_rank(name: &str) -> String {
     format!("{name} from a process without a rank")
 }

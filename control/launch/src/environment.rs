@@ -44,6 +44,29 @@ pub fn for_mpi<'a>(command: &'a mut Command, lower: &Lower) -> &'a mut Command {
     command
 }
 
+/// The signals that are to save the job, by number, as whoever has started it says.
+pub const SAVE_ON: &str = "FERMATA_SAVE_ON";
+
+/// Those signals. What is none is left out.
+#[must_use]
+pub fn signals_to_save_on() -> Vec<u8> {
+    env::var(SAVE_ON).map_or_else(|_| Vec::new(), |given| numbers_in(&given))
+}
+
+fn numbers_in(list: &str) -> Vec<u8> {
+    let words = list.split(',').filter_map(|word| word.trim().parse().ok());
+    words.filter(|number| (1..=64).contains(number)).collect()
+}
+
+/// Until the launcher holds them none of those signals ends this process, on its way to a rank. The
+/// launcher gives the program the default again.
+pub fn ignore_signals_to_save_on() {
+    for signal in signals_to_save_on() {
+        // One that cannot be ignored is none that a rank can be saved on.
+        let _ = fermata_sysio::ignore_signal(signal.into());
+    }
+}
+
 /// What this process was handed over is its own again. No other thread may be there yet.
 pub fn take_back() {
     for name in CHANGED {
@@ -52,5 +75,16 @@ pub fn take_back() {
         let value = carried.as_bytes().strip_prefix(b"=").map(OsStr::from_bytes);
         fermata_sysio::set_variable(name, value);
         fermata_sysio::set_variable(&carrier, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_signal_is_left_out_of_those_to_save_on() {
+        assert_eq!(numbers_in("15, 10,,x,0,65,-1,64"), [15, 10, 64]);
+        assert!(numbers_in("").is_empty());
     }
 }

@@ -107,7 +107,10 @@ pub fn batch_system_has_several() -> bool {
 }
 
 /// `a`, `a:4`
-fn parse(word: &str) -> Result<(String, Option<u32>)> {
+///
+/// # Errors
+/// It is no host.
+pub fn parse(word: &str) -> Result<(String, Option<u32>)> {
     let bad = || usage(format!("'{word}' is no host: write NAME or NAME:RANKS"));
     let (name, count) = match word.rsplit_once(':') {
         Some((name, count)) => (name, Some(count.parse().map_err(|_| bad())?)),

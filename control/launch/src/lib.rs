@@ -3,21 +3,26 @@
 //! process managers and batch systems tell, what a program consists of, and what of its files a
 //! snapshot continues with. The command line asks here and has words and screens.
 //!
-//! Floors, each of which knows only those before it: `problem`, `report`, `units`, `names`; `mpi`,
-//! `hosts`, `environment`, `flavour`, `choice`, `limits` and `registry` (MPIs); `manager`, `stdin`
-//! and `start` (what starts ranks); `app` (the program); `key`, `moved`, `kept`, `parts`, `files`,
-//! `programs`, `versions` (what a snapshot continues with); `back_end` (registering an MPI);
+//! Floors, each of which knows only those before it: `problem`, `report`, `units`, `names`, `ask`;
+//! `batch` (what a batch system tells); `mpi`, `outcome`, `hosts`, `environment`, `flavour`,
+//! `choice`, `limits` and `registry` (MPIs); `manager`, `stdin` and `start` (what starts ranks);
+//! `app` (the program); `key`, `moved`, `kept`, `parts`, `files`, `programs`, `versions` (what a
+//! snapshot continues with); `back_end` (registering an MPI); `guarded` (mpirun and signals);
 //! `mpirun` and `rank` (command lines, as plain data).
 //!
 //! Invariant: nothing is printed but by `report`, and that only of what has been changed or cannot
 //!            be as it should.
 
+pub mod allocation;
 pub mod app;
+pub mod ask;
 pub mod back_end;
+pub mod batch;
 mod choice;
 pub mod environment;
 pub mod files;
 mod flavour;
+pub mod guarded;
 pub mod hosts;
 pub mod kept;
 pub mod key;
@@ -27,6 +32,7 @@ pub mod moved;
 pub mod mpi;
 pub mod mpirun;
 pub mod names;
+pub mod outcome;
 pub mod parts;
 pub mod problem;
 pub mod programs;

@@ -3,6 +3,7 @@
 
 use crate::environment;
 use crate::files::Rule;
+use crate::guarded;
 use crate::hosts::{self, Hosts};
 use crate::kept;
 use crate::moved::{Images, Moves};
@@ -64,6 +65,10 @@ pub fn command(
     if let Some(shell) = &start.remote_shell {
         hosts::use_remote_shell(&mut command, shell);
     }
+    guarded::guard(&mut command, &start.save_on);
+    if family == Family::OpenMpi {
+        guarded::guard_helpers(&mut command, &context.prefix.fermata()?, start, record, job);
+    }
     let stdin = give_stdin(&mut command, record, family, restore.is_some());
     let rank = rank_words(context, record, job, restore, stdin)?;
     let programs = each_program(&record.programs, &record.argv, record.size);
@@ -82,6 +87,7 @@ pub fn command(
             settle_open_mpi(&mut command, family, here);
         }
         environment::hand_over(&mut command, family, start.spans_hosts());
+        guarded::hand_over(&mut command, family, start);
         if let Some(secret) = secret {
             hosts::hand_over(&mut command, family, Secret::VARIABLE, secret);
         }

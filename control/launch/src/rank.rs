@@ -44,6 +44,8 @@ pub struct RankPlan {
     pub image: Option<ImagePlan>,
     /// Which files' contents are saved, as the launcher reads it.
     pub save_files: Option<String>,
+    /// Numbers of the signals that save the job.
+    pub save_on: Vec<u8>,
     /// The program and its arguments.
     pub argv: Vec<OsString>,
 }
@@ -91,6 +93,8 @@ impl RankPlan {
             }
         }
         words.some("--save-files", self.save_files.as_ref());
+        let save_on: Vec<String> = self.save_on.iter().map(u8::to_string).collect();
+        words.some("--save-on", (!save_on.is_empty()).then(|| save_on.join(",")));
         words.0.push("--".into());
         words.0.extend(self.argv.iter().cloned());
         words.0
@@ -141,8 +145,15 @@ mod tests {
         let plan = plan();
         assert_eq!(values(&plan, "--rank"), ["3"]);
         assert_eq!(values(&plan, "--lower-env"), ["LD_PRELOAD="]);
-        for absent in ["--sites-cache", "--key", "--encrypt", "--state", "--restore", "--image-mac"]
-        {
+        for absent in [
+            "--sites-cache",
+            "--key",
+            "--encrypt",
+            "--state",
+            "--restore",
+            "--image-mac",
+            "--save-on",
+        ] {
             assert!(values(&plan, absent).is_empty(), "{absent}");
         }
         let words = plan.arguments();
@@ -153,12 +164,13 @@ mod tests {
     fn a_rank_that_is_restored_hears_of_its_image_and_of_each_move() {
         let moves = vec![("/a".into(), "/b".into()), ("/c".into(), "/d".into())];
         let image = ImagePlan { snapshot: "/s/7".into(), mac: Some("ab".into()), moves };
-        let plan = RankPlan { image: Some(image), encrypt: true, ..plan() };
+        let plan = RankPlan { image: Some(image), encrypt: true, save_on: vec![10, 15], ..plan() };
         assert_eq!(values(&plan, "--restore"), ["/s/7"]);
         assert_eq!(values(&plan, "--image-mac"), ["ab"]);
         assert_eq!(values(&plan, "--map-from"), ["/a", "/c"]);
         assert_eq!(values(&plan, "--map-to"), ["/b", "/d"]);
         assert_eq!(values(&plan, "--encrypt"), ["yes"]);
+        assert_eq!(values(&plan, "--save-on"), ["10,15"]);
     }
 
     #[test]

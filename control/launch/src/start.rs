@@ -3,6 +3,7 @@
 
 use crate::hosts::{self, Hosts};
 use anyhow::Result;
+use fermata_policy::signals::SaveOn;
 use fermata_types::Checkpointer;
 use std::path::PathBuf;
 
@@ -36,6 +37,8 @@ pub struct Start {
     pub save_files: SaveFiles,
     /// Images are encrypted; a restart continues as the image is.
     pub encrypt: bool,
+    /// Signals that save and stop the job.
+    pub save_on: SaveOn,
 }
 
 /// Which files are saved with their contents.

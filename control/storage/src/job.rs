@@ -152,6 +152,12 @@ impl JobDir {
         self.path.join("job.json")
     }
 
+    /// `<dir>/<job>/events.jsonl`
+    #[must_use]
+    pub fn history_path(&self) -> PathBuf {
+        self.path.join("events.jsonl")
+    }
+
     /// `<dir>/<job>/ranks`: each living rank has locked the byte with its number. The byte says
     /// whether the rank has come to MPI_Finalize.
     #[must_use]

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!     <dir>/<job>/job.json
+//!     <dir>/<job>/events.jsonl                   what has happened to it, over all its runs
 //!     <dir>/<job>/lock                           held by whoever runs the job
 //!     <dir>/<job>/snapshots/<epoch>.partial/     being written: nobody may restart from it
 //!     <dir>/<job>/snapshots/<epoch>/             rank-N.img ... or program/, manifest.json
@@ -10,8 +11,8 @@
 //! ```
 //!
 //! Floors, each of which knows only those before it: `own` (whose file it is) and `build_id`;
-//! `image`; `error`; `job`; `layout`; `program`; `reseal`; `snapshot`; `verify` and `takeover`;
-//! `level` with `levels`, and `prune`.
+//! `image`; `error`; `job`; `layout` and `history`; `program`; `reseal`; `snapshot`; `verify` and
+//! `takeover`; `level` with `levels`, and `prune`.
 //!
 //! Invariant: a directory named by a bare number is complete and durable. It gets that name by one
 //!            rename, after every image, the manifest and the directory itself have been flushed.
@@ -20,6 +21,7 @@ mod build_id;
 mod error;
 #[cfg(test)]
 mod fault_tests;
+mod history;
 mod image;
 mod job;
 mod key;
@@ -40,10 +42,11 @@ mod verify;
 
 pub use build_id::{build_id, copy_mapped};
 pub use error::{Cause, Operation, StorageError};
+pub use history::{History, note_event, read_history};
 pub use image::{Image, ImageProblem, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use key::{NoKey, UserKey, existing_key, user_key};
-pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image};
+pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image, read_snapshots};
 pub use level::{Durable, Level};
 pub use levels::JobDirectory;
 pub use own::{

@@ -3,12 +3,12 @@
 //! and named, not only the first, so that one look tells what is lost.
 
 use crate::error::Cause;
-use crate::image::Image;
-use crate::own::Whose;
+use crate::image::{Image, ImageProblem};
+use crate::own::{SealProblem, Whose};
 use crate::program::program_problems;
 use crate::snapshot::{mac_text, read_sealed_manifest};
 use fermata_seal::Seal;
-use fermata_types::{Checkpointer, ImageHeader, ImageRecord, Manifest};
+use fermata_types::{Checkpointer, ImageHeader, ImageRecord, Manifest, ManifestError};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -19,6 +19,10 @@ pub struct Verified {
     pub manifest: Option<Manifest>,
     /// One sentence each; empty = good.
     pub problems: Vec<String>,
+    /// Of the problems one does not show that anything is damaged: something could not be read, is
+    /// of another version of Fermata, or has another key's seal. It may be whole elsewhere, or for
+    /// somebody else.
+    pub is_out_of_reach: bool,
     /// Bytes of pages that were read.
     pub bytes: u64,
     /// What the manifest's seal says; it covers the images.
@@ -31,19 +35,47 @@ impl Verified {
     pub fn is_good(&self) -> bool {
         self.problems.is_empty()
     }
+
+    fn note(&mut self, text: String, cause: &Cause) {
+        self.problems.push(text);
+        self.is_out_of_reach |= !shows_damage(cause);
+    }
+}
+
+/// Whether what is wrong is in the bytes that are there, or in that there are none.
+fn shows_damage(cause: &Cause) -> bool {
+    use std::io::ErrorKind::{InvalidData, NotFound, UnexpectedEof};
+    match cause {
+        Cause::Io(error) => matches!(error.kind(), NotFound | UnexpectedEof | InvalidData),
+        Cause::Manifest(problem) => !matches!(problem, ManifestError::Format(_)),
+        Cause::Image(ImageProblem::Sealed(seal)) | Cause::Seal(seal) => {
+            *seal == SealProblem::Broken
+        }
+        Cause::Image(problem) => !matches!(
+            problem,
+            ImageProblem::Io(_) | ImageProblem::Version(_) | ImageProblem::Encrypted
+        ),
+        _ => true,
+    }
 }
 
 /// Checks the manifest and every rank's image with all its pages, or the program's own files.
 /// `progress` gets bytes as they are read.
 pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> Verified {
-    let mut out = Verified { manifest: None, problems: Vec::new(), bytes: 0, seal: Seal::Absent };
+    let mut out = Verified {
+        manifest: None,
+        problems: Vec::new(),
+        is_out_of_reach: false,
+        bytes: 0,
+        seal: Seal::Absent,
+    };
     let manifest = match read_sealed_manifest(snapshot, whose) {
         Ok((manifest, seal)) => {
             out.seal = seal;
             manifest
         }
         Err(error) => {
-            out.problems.push(error.to_string());
+            out.note(error.to_string(), &error.cause);
             return out;
         }
     };
@@ -54,7 +86,7 @@ pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> V
             progress(bytes);
         };
         if let Err(why) = check_image(snapshot, &manifest, record, whose, &mut count) {
-            out.problems.push(format!("rank {}: {}: {why}", record.rank, record.file));
+            out.note(format!("rank {}: {}: {why}", record.rank, record.file), &why);
         }
     }
     out.manifest = Some(manifest);

@@ -6,7 +6,8 @@ use crate::{
     JobDir, commit, discard, list_snapshots, prepare, prepare_program, program_files, prune,
     samples, verify,
 };
-use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
+use fermata_seal::Key;
+use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FILE, MANIFEST_FORMAT, Manifest};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -251,4 +252,35 @@ fn what_a_program_saved_must_be_files() {
     std::os::unix::fs::symlink("/etc/passwd", partial.join("program/link")).unwrap();
     let error = program_files(&scratch.job(), 5).unwrap_err().to_string();
     assert!(error.contains("program/link: it is neither a file nor a directory"), "{error}");
+}
+
+#[test]
+fn what_cannot_be_read_or_is_not_for_us_is_not_taken_for_damaged() {
+    let scratch = Scratch::new();
+    let snapshot = scratch.snapshot(1);
+    let (manifest, image) = (snapshot.join(MANIFEST_FILE), snapshot.join("rank-1.img"));
+    let ours = Whose::Own(None);
+    let look = |whose: Whose| {
+        let verified = verify(&snapshot, whose, |_| {});
+        assert!(!verified.is_good());
+        verified.is_out_of_reach
+    };
+    assert!(look(Whose::Own(Some(Key::new([1; 32])))), "there is no seal");
+    let good = fs::read(&image).unwrap();
+    for path in [&manifest, &image] {
+        let kept = fs::read(path).unwrap();
+        fs::remove_file(path).unwrap();
+        assert!(!look(ours), "{} is missing", path.display());
+        fs::create_dir(path).unwrap();
+        assert!(look(ours), "{} cannot be read", path.display());
+        fs::remove_dir(path).unwrap();
+        fs::write(path, &kept[..kept.len() / 2]).unwrap();
+        assert!(!look(ours), "{} is cut", path.display());
+        fs::write(path, &kept).unwrap();
+    }
+    fs::write(&image, [&good[..good.len() - 1], b"?"].concat()).unwrap();
+    assert!(!look(ours), "an image is changed");
+    let text = fs::read_to_string(&manifest).unwrap().replace("\"format\": 3", "\"format\": 99");
+    fs::write(&manifest, text).unwrap();
+    assert!(look(ours), "another version wrote it");
 }

@@ -3,6 +3,7 @@
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
 mod log;
+pub mod signals;
 
 pub use log::Log;
 
@@ -228,6 +229,26 @@ pub fn set_variable(name: &str, value: Option<&OsStr>) {
             None => std::env::remove_var(name),
         }
     }
+}
+
+#[allow(unsafe_code)]
+// SAFETY: as in signal.h; a small number for a handler names no code of ours.
+unsafe extern "C" {
+    /// signal(2). The handler is an address, or one of two small numbers.
+    safe fn signal(number: i32, handler: usize) -> usize;
+}
+
+/// From here on this process ignores a signal, and so does what it executes.
+///
+/// # Errors
+/// There is no such signal, or it cannot be ignored.
+pub fn ignore_signal(number: i32) -> io::Result<()> {
+    const SIG_IGN: usize = 1;
+    const SIG_ERR: usize = usize::MAX;
+    if signal(number, SIG_IGN) == SIG_ERR {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Sends a signal by number to one process.

@@ -5,7 +5,9 @@
 //! Nothing here does I/O; everything here may be used by every other crate.
 
 mod checkpointer;
+mod ended;
 mod hex;
+mod history;
 #[rustfmt::skip]
 mod crossing_gen;
 #[rustfmt::skip]
@@ -20,7 +22,9 @@ pub mod words;
 
 pub use checkpointer::*;
 pub use crossing_gen::*;
+pub use ended::*;
 pub use hex::{hex, unhex};
+pub use history::*;
 pub use image_gen::*;
 pub use protocol_gen::*;
 pub use rank_gen::*;

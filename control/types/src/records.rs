@@ -5,7 +5,7 @@
 //! how large their images are) before it looks at any image, and a MAC by its owner's key, which
 //! anybody else cannot make. So does a job's record: it names commands that a restart runs.
 
-use crate::{Checkpointer, hex, unhex, words};
+use crate::{Checkpointer, Ended, hex, unhex, words};
 use fermata_seal::{Key, MAC_BYTES, Seal, is_equal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -238,8 +238,19 @@ pub struct JobRecord {
     pub started_unix_s: u64,
     /// A host that this run has lost; empty: none.
     pub lost_host: String,
-    /// This run is over: all ranks came to MPI_Finalize, and mpirun was content.
+    /// This run is over: all ranks came to MPI_Finalize, and mpirun was content. As older versions
+    /// have it; `ended` says more.
     pub ended_well: bool,
+    /// How this run has ended. What joins this record is left out where it says nothing: records of
+    /// before stay whole.
+    #[serde(skip_serializing_if = "Ended::is_unknown")]
+    pub ended: Ended,
+    /// When it ended, seconds since 1970.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ended_unix_s: u64,
+    /// Which run of the job this is, from 1 on; 0: an older version has begun it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub run_number: u32,
     /// Epoch this run was restored from; 0 if it began afresh.
     pub restored_epoch: u32,
     /// Newest epoch when this run began: later ones are its own.
@@ -258,6 +269,12 @@ pub struct JobRecord {
     pub local_dir: String,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
+}
+
+/// For serde, which hands over a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 const KEY_FIELD: &str = "key";
@@ -295,6 +312,22 @@ impl JobRecord {
         Ok((record, judge(&id, &mac, key, |key| key.job_mac(&sealed))))
     }
 
+    /// Whether its run has come to its end, and nothing is left to do.
+    #[must_use]
+    pub fn has_finished(&self) -> bool {
+        self.ended_well || self.ended == Ended::Finished
+    }
+
+    /// The record of a run that ends now.
+    pub fn end(&mut self, ended: Ended, unix_s: u64) {
+        self.ended_well = ended == Ended::Finished;
+        if let Ended::Lost { host } = &ended {
+            self.lost_host.clone_from(host);
+        }
+        self.ended = ended;
+        self.ended_unix_s = unix_s;
+    }
+
     /// Whether it says where a job runs and what starts it there.
     #[must_use]
     pub fn has_commands(&self) -> bool {
@@ -317,142 +350,5 @@ impl JobRecord {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn manifest() -> Manifest {
-        Manifest {
-            format: MANIFEST_FORMAT,
-            job: "melt".into(),
-            epoch: 3,
-            size: 1,
-            created_unix_s: 1,
-            lower: "openmpi".into(),
-            front: "ompi".into(),
-            argv: vec!["./app".into()],
-            programs: vec![],
-            cwd: "/".into(),
-            images: vec![ImageRecord {
-                rank: 0,
-                file: "rank-0.img".into(),
-                bytes: 8192,
-                header_crc: 5,
-                mac: String::new(),
-                pause_ns: 1,
-                host: "a".into(),
-            }],
-            checkpointer: Checkpointer::Itself,
-            files: vec![FileRecord { path: "program/state".into(), bytes: 7 }],
-            fermata: "0.1.0".into(),
-        }
-    }
-
-    const KEY: Key = Key::new([1; 32]);
-
-    #[test]
-    fn a_manifest_comes_back() {
-        let text = manifest().seal(None).unwrap();
-        assert_eq!(Manifest::unseal(&text, None).unwrap(), (manifest(), Seal::Absent));
-        assert!(text.contains("\"checkpointer\": \"self\""), "{text}");
-        assert_eq!(manifest().bytes(), 8192 + 7);
-    }
-
-    #[test]
-    fn a_manifest_of_one_program_does_not_speak_of_several() {
-        assert!(
-            !manifest().seal(None).unwrap().contains("programs"),
-            "or older ones lose their seal"
-        );
-    }
-
-    #[test]
-    fn a_manifest_of_before_is_read() {
-        let text = r#"{"crc32c": 2441001658, "manifest":
-            {"format":2,"job":"melt","epoch":3,"size":1,"created_unix_s":1,"lower":"openmpi",
-             "front":"ompi","argv":["./app"],"cwd":"/","checkpointer":"native","images":[],
-             "files":[]}}"#; // format 2: nothing of seals
-        let (read, seal) = Manifest::unseal(text, Some(&KEY)).unwrap();
-        assert_eq!((read.job.as_str(), read.fermata.as_str(), seal), ("melt", "", Seal::Absent));
-    }
-
-    #[test]
-    fn a_changed_value_is_noticed() {
-        let text = manifest().seal(None).unwrap().replace("8192", "8193");
-        assert_eq!(Manifest::unseal(&text, None), Err(ManifestError::Checksum));
-    }
-
-    #[test]
-    fn a_seal_is_of_one_key_and_one_text() {
-        let text = manifest().seal(Some(&KEY)).unwrap();
-        let says = |text: &str, key: Option<&Key>| Manifest::unseal(text, key).unwrap().1;
-        assert_eq!(says(&text, Some(&KEY)), Seal::Ours);
-        assert_eq!(says(&text, None), Seal::Others);
-        assert_eq!(says(&text, Some(&Key::new([2; 32]))), Seal::Others);
-        assert_eq!(says(&manifest().seal(None).unwrap(), Some(&KEY)), Seal::Absent);
-        // Anybody can make the checksum fit.
-        let other = Manifest { epoch: 4, ..manifest() };
-        let mut sealed: Sealed = serde_json::from_str(&other.seal(None).unwrap()).unwrap();
-        let ours: Sealed = serde_json::from_str(&text).unwrap();
-        (sealed.key, sealed.mac) = (ours.key, ours.mac);
-        let forged = serde_json::to_string(&sealed).unwrap();
-        assert_eq!(says(&forged, Some(&KEY)), Seal::Broken);
-    }
-
-    fn record() -> JobRecord {
-        JobRecord {
-            job: "melt".into(),
-            argv: vec!["./app".into()],
-            hosts: vec!["a:2".into()],
-            mpirun_args: vec!["--quiet".into()],
-            keep: 3,
-            ..JobRecord::default()
-        }
-    }
-
-    #[test]
-    fn a_job_record_is_sealed_field_by_field() {
-        let text = record().seal(Some(&KEY)).unwrap();
-        let says = |text: &str, key: Option<&Key>| JobRecord::unseal(text, key).unwrap();
-        assert_eq!(says(&text, Some(&KEY)), (record(), Seal::Ours));
-        assert_eq!(says(&text, None).1, Seal::Others);
-        assert_eq!(says(&text, Some(&Key::new([2; 32]))).1, Seal::Others);
-        for (old, new) in [("--quiet", "/tmp/evil"), ("a:2", "b:2"), ("\"keep\": 3", "\"keep\": 4")]
-        {
-            assert_eq!(says(&text.replace(old, new), Some(&KEY)).1, Seal::Broken, "{old}");
-        }
-        let more = text.replacen('{', "{\"later\": 1, ", 1);
-        assert_eq!(says(&more, Some(&KEY)).1, Seal::Broken);
-        let fewer = serde_json::from_str::<Value>(&text).unwrap();
-        let compact = serde_json::to_string(&fewer).unwrap();
-        assert_eq!(says(&compact, Some(&KEY)).1, Seal::Ours, "layout does not count");
-    }
-
-    #[test]
-    fn a_job_record_without_a_mac_is_read_and_has_no_seal() {
-        let text = serde_json::to_string(&record()).unwrap(); // as older versions wrote it
-        assert_eq!(JobRecord::unseal(&text, Some(&KEY)).unwrap(), (record(), Seal::Absent));
-        assert_eq!(JobRecord::unseal(&record().seal(None).unwrap(), None).unwrap().1, Seal::Absent);
-        let left = record().without_commands();
-        assert!(record().has_commands() && !left.has_commands());
-        assert_eq!((left.keep, left.job.as_str()), (3, "melt"));
-    }
-
-    #[test]
-    fn a_field_that_came_later_does_not_break_a_seal() {
-        let mut fields: Map<String, Value> =
-            serde_json::from_str(&record().seal(None).unwrap()).unwrap();
-        fields.insert("later".into(), 1.into());
-        let mac = KEY.job_mac(&serde_json::to_vec(&fields).unwrap());
-        fields.insert(KEY_FIELD.into(), hex(&KEY.id()).into());
-        fields.insert(MAC_FIELD.into(), hex(&mac).into());
-        let text = serde_json::to_string(&fields).unwrap();
-        assert_eq!(JobRecord::unseal(&text, Some(&KEY)).unwrap(), (record(), Seal::Ours));
-    }
-
-    #[test]
-    fn a_manifest_of_an_unknown_format_is_refused_by_its_number() {
-        let old = Manifest { format: 1, ..manifest() };
-        let text = serde_json::to_string(&serde_json::json!({"crc32c": 0, "manifest": old}));
-        assert_eq!(Manifest::unseal(&text.unwrap(), Some(&KEY)), Err(ManifestError::Format(1)));
-    }
-}
+#[path = "records_tests.rs"]
+mod tests;

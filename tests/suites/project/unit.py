@@ -7,7 +7,7 @@ from support.mpis import ROOT
 
 
 # AddressSanitizer's shadow lies where the crossing between the halves is.
-WITHOUT_SHADOW = {"held", "lower_errors", "obligations"}
+WITHOUT_SHADOW = {"held", "held_signals", "lower_errors", "obligations"}
 
 
 def _core(flags, sanitizers):

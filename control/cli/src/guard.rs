@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The hidden command `guard`: starts a helper of mpirun on another host and keeps from it the
+//! signals that are to save the job. It gets them itself, and tells the job's coordinator; it ends
+//! with the helper, whose exit code is its own.
+//!
+//! Source: of how batch systems signal a step, Slurm 22.05, `proctrack_g_signal`: every process of
+//! it, or only those that the system has started, of which this is one.
+
+use crate::reach;
+use anyhow::{Context, Result};
+use fermata_policy::signals::SaveOn;
+use fermata_storage::JobDir;
+use signal_hook::consts::SIGCHLD;
+use signal_hook::iterator::Signals;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::thread;
+
+/// Starts the helper and waits for its end.
+///
+/// # Errors
+/// It cannot be started.
+pub fn guard(save_on: &SaveOn, job_dir: &Path, name: &str, command: &[OsString]) -> Result<u8> {
+    let numbers: Vec<i32> = save_on.numbers().collect();
+    let watched = numbers.iter().copied().chain([SIGCHLD]);
+    let mut signals = Signals::new(watched).context("cannot watch signals")?;
+    let mut helper = Command::new(&command[0]);
+    helper.args(&command[1..]);
+    fermata_sysio::signals::block_for(&mut helper, &numbers);
+    let mut child = helper
+        .spawn()
+        .with_context(|| format!("cannot start {}", helper.get_program().to_string_lossy()))?;
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for the helper")? {
+            return Ok(code_of(status));
+        }
+        for signal in signals.wait() {
+            if signal != SIGCHLD {
+                let (job, name) = (JobDir::at(job_dir.to_owned()), name.to_owned());
+                thread::spawn(move || tell_coordinator(&job, &name, signal));
+            }
+        }
+    }
+}
+
+/// The run that the helper is of decides what comes of it. Nobody hears of a failure: the ranks
+/// have the signal as well, as a rule.
+fn tell_coordinator(job: &JobDir, name: &str, signal: i32) {
+    let Ok(record) = job.read_record() else { return };
+    if record.job != name {
+        return;
+    }
+    if let (Ok(mut client), Ok(signal)) = (reach::client(job, &record), u32::try_from(signal)) {
+        let _ = client.signalled(signal);
+    }
+}
+
+/// As a shell has it.
+fn code_of(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}
