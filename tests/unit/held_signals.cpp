@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Held signals against the kernel: one from another process waits until the agent takes it, one of
 // the process's own kills it, masks show what the program wants, and a handler is no default.
+#include "launcher/boundary/call_restart.cpp"
 #include "launcher/ids/thread.cpp"
 #include "launcher/threads/held_signals.cpp"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -20,6 +22,7 @@ asm(".globl fermata_restorer\nfermata_restorer: mov $15, %eax\n syscall");
 // What the launcher's other rooms do is not looked at here.
 namespace fermata::launch {
 Config config;
+u64 restart_address = 0x5000;
 static u32 nudged;
 void nudge(u32) { nudged++; }
 void tell_of_handler(int) {}
@@ -149,11 +152,17 @@ static void test_handlers() {
   EXPECT(nudged == 0);  // there is one thread
 }
 
-/// The kernel has put the default in the place of a handler for one time, which has run.
-static void test_handler_for_one_time() {
+/// The program has installed a handler of its own.
+static void handle(int signal) {
   UserContext context{};
   context.mask = kernel_mask();
-  note_action(SIGTERM, 0x1234, &context);
+  note_action(signal, 0x1234, &context);
+  (void)sys::sigprocmask(sys::kSigSetMask, &context.mask, nullptr);  // as the trap returns
+}
+
+/// The kernel has put the default in the place of a handler for one time, which has run.
+static void test_handler_for_one_time() {
+  handle(SIGTERM);
   const sys::KernelAction natural{};
   (void)sys::sigaction(SIGTERM, &natural, nullptr);
   *reinterpret_cast<u64*>(kHeardHandlers) = sys::signal_bit(SIGTERM);
@@ -162,6 +171,73 @@ static void test_handler_for_one_time() {
   EXPECT(sys::sigaction(SIGTERM, nullptr, &action) && hides_default(action));
   send_from_outside(SIGTERM);
   EXPECT(heard() == SIGTERM && heard() == 0);
+  EXPECT(kernel_mask() & sys::signal_bit(SIGTERM));
+}
+
+static void* hear(void* told) {
+  *static_cast<int*>(told) = heard();
+  return nullptr;
+}
+
+/// It installs itself again while the agent looks: the agent does not put ours in its place.
+static void test_handler_that_comes_back() {
+  handle(SIGTERM);
+  const sys::KernelAction natural{}, ignored{sys::kSigIgn, 0, 0, 0};
+  (void)sys::sigaction(SIGTERM, &natural, nullptr);  // as the kernel does for one time
+  pthread_t agent;
+  int told = 0;
+  {
+    const ActionKept kept(SIGTERM);
+    *reinterpret_cast<u64*>(kHeardHandlers) = sys::signal_bit(SIGTERM);
+    EXPECT(pthread_create(&agent, nullptr, hear, &told) == 0);
+    for (int i = 0; i < 20'000 && __atomic_load_n(&keeping, __ATOMIC_ACQUIRE) != kWaitedFor; i++)
+      usleep(1000);
+    EXPECT(keeping == kWaitedFor);
+    (void)sys::sigaction(SIGTERM, &ignored, nullptr);
+  }
+  EXPECT(pthread_join(agent, nullptr) == 0 && told == SIGTERM && keeping == kFree);
+  sys::KernelAction action;
+  EXPECT(sys::sigaction(SIGTERM, nullptr, &action) && action.handler == sys::kSigIgn);
+  EXPECT(!(held_now() & sys::signal_bit(SIGTERM)));
+  (void)sys::sigaction(SIGTERM, &natural, nullptr);
+  take_over(SIGTERM);
+  send_from_outside(SIGTERM);
+  EXPECT(heard() == SIGTERM && heard() == 0);
+}
+
+/// A thread waits by a call with a mask while a handler is installed: the mask lets it in.
+static void test_masks_of_calls() {
+  struct Frame {
+    UserContext context;
+    u8 info[sys::kSiMaxSize];
+  } frame{};
+  const u64 hup = sys::signal_bit(SIGHUP), term = sys::signal_bit(SIGTERM), wanted = hup;
+  for (const int call : {SYS_rt_sigsuspend, SYS_ppoll, SYS_pselect6, SYS_epoll_pwait}) {
+    const u64 number = u64(call);
+    frame.context = {};
+    struct {
+      u64 mask, bytes;
+    } sized{sys::arg(&wanted), 8};
+    const bool of_pselect = number == SYS_pselect6;
+    *mask_register(number, &frame.context) = of_pselect ? sys::arg(&sized) : sized.mask;
+    (void)trap_masked_call(number, &frame.context, term);
+    const u64 place = *mask_register(number, &frame.context);
+    const u64& mask = **reinterpret_cast<u64**>(of_pselect ? place : sys::arg(&place));
+    EXPECT(mask == (hup | term));
+    renew_held_in_call(&frame.context, 0);
+    EXPECT(mask == hup);
+    renew_held_in_call(&frame.context, term | hup);
+    EXPECT(mask == (hup | term));
+    renew_held_in_call(&frame.context, 0);
+    EXPECT(mask == hup);  // that is the program's own
+    frame.context.rip = 0;
+    renew_held_in_call(&frame.context, term);
+    EXPECT(mask == hup);  // it is not in the call
+  }
+  frame.context = {};
+  (void)trap_masked_call(SYS_ppoll, &frame.context, term);
+  renew_held_in_call(&frame.context, term);
+  EXPECT(frame.context.r10 == 0);
 }
 
 /// Forks have what the program has, and end as they would.
@@ -210,6 +286,8 @@ int main() {
   test_own();
   test_handlers();
   test_handler_for_one_time();
+  test_handler_that_comes_back();
+  test_masks_of_calls();
   test_fork();
   test_nobody_asks();
   if (failures == 0) puts("held signals: as expected");

@@ -42,5 +42,7 @@ sys::TimeSpec& restart_timeout(UserContext* context);
 u64 restart_as_pause(UserContext* context);
 /// Likewise a call with a signal mask, without our signals in the mask, and with those of `held`.
 u64 trap_masked_call(u64 number, UserContext* context, u64 held);
+/// If a frame stands where such a call is made: with those of `held` in place of those before.
+void renew_held_in_call(UserContext* frame, u64 held);
 
 }  // namespace fermata::launch

@@ -21,6 +21,7 @@
 
 #include "arch/x86_64/context.h"
 #include "halves/crossing.h"
+#include "launcher/boundary/call_restart.h"
 #include "launcher/config.h"
 #include "launcher/ids/process_ids.h"
 #include "launcher/ids/thread_ids.h"
@@ -47,14 +48,16 @@ constexpr u64 may_be_held() {
   return all;
 }
 
-u64 chosen;     // by --save-on
+u64 chosen;        // by --save-on
 bool holds;        // this process is a rank, or may become one without a fork
 bool nobody_asks;  // there is no coordinator any more: no further signal is held
-u64 held;       // those of `chosen` that are at their default
-u64 delivered;  // to the handler here, and not told yet
-u64 untold;     // the agent's: it knows of them
+u64 held;          // those of `chosen` that are at their default
+u64 delivered;     // to the handler here, and not told yet
+u64 untold;        // the agent's: it knows of them
 bool upper_is_there;  // and with it the vdso page
 sys::KernelAction believed[kSignals + 1];  // of the program, while the kernel has ours
+
+u64 held_now() { return __atomic_load_n(&held, __ATOMIC_ACQUIRE); }
 
 struct Sent {  // siginfo_t of kill(2), sigqueue(3)
   i32 signal, error, code, pad;
@@ -88,6 +91,7 @@ void on_held(int signal, Sent* info, void* frame) {
   if (!thread || in_launcher(context->rip)) return;
   renew_held(*thread, context);
   restart_call(context, nullptr);
+  renew_held_in_call(context, held_now());
   settle_restarted_call(context);
 }
 
@@ -105,8 +109,6 @@ bool is_chosen(int signal) {
 bool may_hold(int signal) {
   return holds && !nobody_asks && is_chosen(signal) && !is_forked_child();
 }
-
-u64 held_now() { return __atomic_load_n(&held, __ATOMIC_ACQUIRE); }
 
 u64 parse_signals(const char* list) {
   u64 all = 0;
@@ -149,6 +151,7 @@ bool is_sent_to_self(u64 number, const u64 (&a)[6], int signal) {
 
 /// The signal is no longer held; where it waits, it comes.
 void let_go(int signal, Thread& thread, UserContext* context) {
+  const ActionKept kept(signal);
   (void)__atomic_fetch_and(&held, ~sys::signal_bit(signal), __ATOMIC_ACQ_REL);
   (void)sys::sigaction(signal, &believed[signal], nullptr);
   renew_held(thread, context);
@@ -157,6 +160,7 @@ void let_go(int signal, Thread& thread, UserContext* context) {
 
 /// The action that the process has now becomes one of a process that holds signals.
 void take_over(int signal) {
+  const ActionKept kept(signal);
   sys::KernelAction action;
   if (!sys::sigaction(signal, nullptr, &action)) return;
   if (is_own(action)) action = believed[signal];
@@ -177,6 +181,14 @@ u64 handled() {
   for (u64 rest = found; rest; rest &= rest - 1) take_over(__builtin_ctzll(rest) + 1);
   if (held_now() != before) renew_others();
   return found;
+}
+
+/// What is done then no handler interrupts. Returns the mask before.
+u64 block_all() {
+  const u64 all = ~sys::signal_bit(kSignalTrap);
+  u64 before = 0;
+  (void)sys::sigprocmask(sys::kSigSetMask, &all, &before);
+  return before;
 }
 
 /// Takes one signal that waits for the process, if it is still there.
@@ -212,13 +224,32 @@ u64 signals_to_hold() { return chosen; }
 void begin_holding() {
   if (holds || !chosen || !config.socket[0]) return;
   holds = true;
+  u64 mask = block_all();
   for (int signal = 1; signal <= kSignals; signal++)
     if (is_chosen(signal)) take_over(signal);
-  u64 mask = 0;
-  (void)sys::sigprocmask(sys::kSigSetMask, nullptr, &mask);
   if (Thread* const thread = holding_thread()) hold_in_mask(*thread, mask);
   (void)sys::sigprocmask(sys::kSigSetMask, &mask, nullptr);
   renew_others();
+}
+
+// A lock as in Drepper, "Futexes Are Tricky" (2011), section 5.
+enum : u32 { kFree, kKept, kWaitedFor };
+static u32 keeping;  // futex
+
+ActionKept::ActionKept(int signal)
+    : kept_(holds && is_chosen(signal) && !is_forked_child()) {
+  if (!kept_) return;
+  u32 was = kFree;
+  if (__atomic_compare_exchange_n(&keeping, &was, kKept, false, __ATOMIC_ACQUIRE,
+                                  __ATOMIC_RELAXED))
+    return;
+  while (__atomic_exchange_n(&keeping, kWaitedFor, __ATOMIC_ACQUIRE) != kFree)
+    sys::futex_wait(&keeping, kWaitedFor, 10'000'000);
+}
+
+ActionKept::~ActionKept() {
+  if (kept_ && __atomic_exchange_n(&keeping, kFree, __ATOMIC_RELEASE) == kWaitedFor)
+    sys::futex_wake_all(&keeping);
 }
 
 u64 shown_mask(const Thread& thread, u64 mask) { return mask & ~thread.held; }
@@ -283,6 +314,7 @@ u64 trap_fork(u64 number, const u64 (&a)[6], UserContext* context) {
   const u64 result = pass_on(number, a);
   if (result != 0) return result;
   holds = false;  // of the child: until it asks for MPI itself
+  keeping = kFree;  // by whom is not there
   context->mask = mask;
   return 0;
 }
@@ -301,6 +333,7 @@ void show_masks() {
     if (!stands(thread)) continue;
     UserContext* const frame = reinterpret_cast<UserContext*>(thread.frame);
     if (thread.held) frame->mask = shown_mask(thread, frame->mask);
+    renew_held_in_call(frame, 0);
   }
 }
 
@@ -312,7 +345,9 @@ void restore_held(const image::Reader& reader) {
   for (u64 i = 0; i < reader.header->threads.count; i++) {
     const image::ImageThread& saved = reader.threads[i];
     Thread* const thread = find_thread_by_id(saved.tid);
-    if (thread) hold_in_mask(*thread, reinterpret_cast<UserContext*>(saved.frame)->mask);
+    UserContext* const frame = reinterpret_cast<UserContext*>(saved.frame);
+    if (thread) hold_in_mask(*thread, frame->mask);
+    if (thread) renew_held_in_call(frame, held_now());
   }
 }
 
@@ -332,17 +367,21 @@ i32 heard() {
 }
 
 void stop_holding() {
+  u64 mask = block_all();
   nobody_asks = true;
-  const u64 were = __atomic_exchange_n(&held, 0, __ATOMIC_ACQ_REL);
-  for (int signal = 1; signal <= kSignals; signal++)
-    if (were & sys::signal_bit(signal)) (void)sys::sigaction(signal, &believed[signal], nullptr);
+  for (int signal = 1; signal <= kSignals; signal++) {
+    if (!is_chosen(signal)) continue;
+    const ActionKept kept(signal);
+    (void)__atomic_fetch_and(&held, ~sys::signal_bit(signal), __ATOMIC_ACQ_REL);
+    sys::KernelAction action;
+    if (sys::sigaction(signal, nullptr, &action) && is_own(action))
+      (void)sys::sigaction(signal, &believed[signal], nullptr);
+  }
   if (Thread* const thread = holding_thread()) {
-    u64 mask = 0;
-    (void)sys::sigprocmask(sys::kSigSetMask, nullptr, &mask);
     mask = shown_mask(*thread, mask);
     thread->held = 0;
-    (void)sys::sigprocmask(sys::kSigSetMask, &mask, nullptr);
   }
+  (void)sys::sigprocmask(sys::kSigSetMask, &mask, nullptr);
   renew_others();
 }
 

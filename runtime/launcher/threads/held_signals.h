@@ -31,6 +31,20 @@ u64 held_for_agent();
 /// The mask that a program starts with which is executed now.
 u64 mask_for_exec(const UserContext* context);
 
+/// As long as this is there nobody else changes the action of a signal that may be held: the agent
+/// does when a handler for one time has run, and the program may just then. Who makes one has all
+/// signals blocked, and waits for no more than a few system calls of another one.
+class ActionKept {
+ public:
+  explicit ActionKept(int signal);
+  ~ActionKept();
+  ActionKept(const ActionKept&) = delete;
+  ActionKept& operator=(const ActionKept&) = delete;
+
+ private:
+  bool kept_;
+};
+
 /// Whether the agent is to know when the program's own handler of this signal begins.
 bool is_told(int signal);
 /// What the kernel is to have for an action that the program wants: for the default of a signal

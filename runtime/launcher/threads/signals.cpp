@@ -77,6 +77,7 @@ u64 trap_sigaction(Half half, u64 signal, u64 action, u64 old, u64 set_bytes,
   if (signal == kSignalTrap || signal == kSignalQuiesce)
     return believe(hidden[signal == kSignalQuiesce], wanted, previous);
   if (signal < 1 || signal > 64) return pass_on(SYS_rt_sigaction, {signal, action, old, set_bytes});
+  const ActionKept kept{int(signal)};
   const u64 handler_before = told_handler(int(signal));
   const sys::KernelAction default_before = hidden_default(int(signal));
   const u64 handler = wanted ? wanted->handler : 0;  // `old` may be the same place

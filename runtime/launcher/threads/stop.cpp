@@ -11,6 +11,7 @@
 
 #include "arch/x86_64/context.h"
 #include "halves/crossing.h"
+#include "launcher/boundary/call_restart.h"
 #include "launcher/boundary/guest.h"
 #include "launcher/config.h"
 #include "launcher/patch/vdso.h"
@@ -102,6 +103,7 @@ void on_quiesce(int, arch::SignalInfo*, void* frame) {
   }
   if (thread) renew_held(*thread, static_cast<UserContext*>(frame));
   restart_call(static_cast<UserContext*>(frame), thread ? &thread->sample : nullptr);
+  renew_held_in_call(static_cast<UserContext*>(frame), held_in_calls());
   if (!shared.upper) return settle_restarted_call(static_cast<UserContext*>(frame));
   Gate* gate = gate_of(arch::read_fs_base());
   const bool bare = thread && thread->bare;  // the gate is its creator's

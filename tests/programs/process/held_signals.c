@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads sit in every kind of blocking call while another process sends signals that are to save
 // the job: none of the calls may end. With --handle this program has a handler for SIGUSR1, and
-// tells how often it has run; with --take a thread takes SIGUSR1 by sigwait(3).
+// tells how often it has run; with --suspend it installs that while a thread waits for SIGUSR1 by
+// sigsuspend(2), which all others block; with --take a thread takes SIGUSR1 by sigwait(3).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/futex.h>
@@ -82,28 +83,38 @@ static void *take(void *unused) {
   }
 }
 
+static void *suspend(void *unused) {
+  (void)unused;
+  sigset_t none;
+  sigemptyset(&none);
+  for (;;) sigsuspend(&none);
+}
+
 int main(int argc, char **argv) {
   start(&argc, &argv);
   const struct options o = parse_options(argc, argv, 20, 0);
   const int handles = has_option(argc, argv, "--handle"), takes = has_option(argc, argv, "--take");
+  const int suspends = has_option(argc, argv, "--suspend");
   sigset_t user;
   sigemptyset(&user);
   sigaddset(&user, SIGUSR1);
   CHECK(pipe(channel) == 0);
-  if (takes) pthread_sigmask(SIG_BLOCK, &user, NULL);
+  if (takes || suspends) pthread_sigmask(SIG_BLOCK, &user, NULL);
   pthread_t thread;
   // The handler's own thread is the main one: in the others it would end their calls, rightly.
   if (handles) pthread_sigmask(SIG_BLOCK, &user, NULL);
-  for (size_t i = 0; i < kWaits && !(handles && i == kWaits - 1); i++)
+  for (size_t i = 0; i < kWaits && !((handles || suspends) && i == kWaits - 1); i++)
     CHECK(pthread_create(&thread, NULL, sit, (void *)i) == 0);
   if (takes) CHECK(pthread_create(&thread, NULL, take, NULL) == 0);
+  if (suspends) CHECK(pthread_create(&thread, NULL, suspend, NULL) == 0);
+  if (suspends) pause_ms(200);  // the thread waits by then, or the test shows less
   struct sigaction action = {.sa_handler = on_user, .sa_flags = SA_RESTART};
-  if (handles) CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+  if (handles || suspends) CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
   if (handles) pthread_sigmask(SIG_UNBLOCK, &user, NULL);
   for (int step = 1; step <= o.steps; step++) {
     MPI_Barrier(MPI_COMM_WORLD);
     const struct timespec time = {0, o.step_ms * 1000000L};
-    CHECK(nanosleep(&time, NULL) == 0 || handles);
+    CHECK(nanosleep(&time, NULL) == 0 || handles || suspends);
     struct sigaction now;
     CHECK(sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == SIG_DFL);
     report_step(step, 0);

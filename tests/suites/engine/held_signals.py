@@ -98,6 +98,18 @@ def _make(lower, other):
         job.finish()
 
     @timeout(90)
+    def test_handled_by_who_waits_for_it(work):
+        job = _start(work, lower, "--suspend")
+        _send(job, USER)
+        job.running.wait_for("handled 0", 20)
+        job.running.wait_for("handled 1", 20)
+        _wait_told(job, USER)
+        job.checkpoint_and_stop()
+        job.restart(other)
+        fermata.wait_for_step(job, 10)
+        job.finish()
+
+    @timeout(90)
     def test_taken(work):
         """The program takes it itself: nobody else does, and nobody is told."""
         job = _start(work, lower, "--take")
@@ -128,7 +140,8 @@ def _make(lower, other):
         check(job.finish().count("sleep 143") == 2, job.running.out)
 
     return {"wrapped": test_wrapped, "lives": test_lives, "saved": test_saved,
-            "handled": test_handled, "taken": test_taken, "not_held_without_them":
+            "handled": test_handled, "handled_by_who_waits": test_handled_by_who_waits_for_it,
+            "taken": test_taken, "not_held_without_them":
             test_not_held_after_a_restart_without_them}
 
 
