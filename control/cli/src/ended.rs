@@ -6,7 +6,6 @@ use crate::wait::Waited;
 use fermata_coordinator::JobEnd;
 use fermata_policy::recovery::{Cause, Ending};
 use fermata_types::{Ended, HowFailed};
-use std::os::unix::process::ExitStatusExt;
 
 /// A shell, and Open MPI's mpirun, say by 128 and the signal that one has ended a process.
 const SIGNALLED: i32 = 128;
@@ -21,16 +20,13 @@ pub fn of(waited: &Waited, ending: &JobEnd, end: &End) -> Ended {
     if let Some(lost) = &ending.lost_host {
         return Ended::Lost { host: lost.name.clone() };
     }
-    let status = waited.status;
-    let code = status.code().or_else(|| status.signal().map(|signal| SIGNALLED + signal));
     let signal = match &end.ending {
         Ending::Lost(Cause::Rank { signal, .. }) => Some(*signal), // as the MPI's mpirun tells it
-        _ => code.map(|code| code - SIGNALLED).filter(|s| (1..=SIGNAL_MAX).contains(s)),
+        _ => Some(i32::from(end.code) - SIGNALLED).filter(|s| (1..=SIGNAL_MAX).contains(s)),
     };
     // Whoever is told to end takes its ranks along in any order.
     let first = ending.ends.first_to_leave.clone().filter(|_| waited.told.is_none());
-    let code = code.and_then(|code| u8::try_from(code).ok());
-    Ended::Failed(HowFailed { code, signal, ..failed(first, why) })
+    Ended::Failed(HowFailed { code: Some(end.code), signal, ..failed(first, why) })
 }
 
 /// Of a run that some other process manager has started, which tells nothing.
@@ -78,6 +74,7 @@ mod tests {
     use super::*;
     use fermata_coordinator::{Ends, LostHost};
     use fermata_launch::mpi::Family;
+    use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
     use std::time::Duration;
 
@@ -118,6 +115,10 @@ mod tests {
         };
         assert_eq!((own.code, own.signal, own.rank), (Some(3), None, Some(1)));
         assert_eq!((own.host.as_str(), own.why.as_str()), ("b", "rank 1 left"));
+        let Ended::Failed(content) = of_status(0, None, &ending(Some("rank 1 left"))) else {
+            panic!("it has failed")
+        };
+        assert_eq!(content.code, Some(1), "what the command ends with, whatever mpirun says");
     }
 
     #[test]

@@ -33,7 +33,8 @@ pub enum Ended {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HowFailed {
-    /// What mpirun ended with, as a shell has it; not known under a foreign mpirun.
+    /// What `fermata run` ended with: mpirun's, as a shell has it, or 1 where that is 0; not known
+    /// under a foreign mpirun.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<u8>,
     /// The signal that the code tells of.

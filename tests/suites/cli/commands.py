@@ -40,7 +40,7 @@ def test_every_command_has_help_with_an_example(work):
 def test_help_lists_the_exit_codes(work):
     text = fermata.fermata(work, "--help").out
     codes = re.findall(r"^  (\d+) ", text.partition("Exit codes:\n")[2], re.M)
-    check_equal(codes, ["0", "1", "2", "3", "4", "70"], "codes")
+    check_equal(codes, ["0", "1", "2", "3", "4", "70", "75"], "codes")
 
 
 def test_errors_are_json_if_asked_for(work):

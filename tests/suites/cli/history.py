@@ -49,11 +49,12 @@ def _checkpoint_is_complete(line):
 @timeout(150)
 def test_a_life_of_two_runs(work):
     before = datetime.datetime.now(datetime.timezone.utc)
-    job = _start(work, options=["--every", "1s"])
+    job = _start(work, steps=150, options=["--every", "1s"])
     process.wait_until(job.snapshots, "a checkpoint by itself")
     job.checkpoint_and_stop()
     first = _path(job).read_bytes()
     job.restart("openmpi", options=["--every", "0"])
+    fermata.wait_for_step(job, 1)  # before, there is nothing to save
     job.checkpoint()
     mpis.checksum(job.finish())
     check(_path(job).read_bytes().startswith(first), "what was there is as it was")
