@@ -51,6 +51,14 @@ def command_line(pid):
         return [b""]
 
 
+def status(pid):
+    """What /proc tells of a process; empty if it is gone."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
+
+
 def is_launcher(pid):
     """Whether this process is a rank, or a program on the way to one."""
     try:

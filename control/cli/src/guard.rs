@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The hidden command `guard`: starts a helper of mpirun on another host and keeps from it the
-//! signals that are to save the job. It gets them itself, and tells the job's coordinator; it ends
-//! with the helper, whose exit code is its own.
+//! signals that are to save the job. It gets them itself, and tells the job's coordinator; others
+//! it hands on. It ends with the helper, whose exit code is its own.
 //!
 //! Source: of how batch systems signal a step, Slurm 22.05, `proctrack_g_signal`: every process of
 //! it, or only those that the system has started, of which this is one.
@@ -10,13 +10,17 @@ use crate::reach;
 use anyhow::{Context, Result};
 use fermata_policy::signals::SaveOn;
 use fermata_storage::JobDir;
-use signal_hook::consts::SIGCHLD;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::thread;
+
+/// Those that end a process, and that whoever has started the helper may send to it.
+const OF_HELPERS: [i32; 6] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// Starts the helper and waits for its end.
 ///
@@ -24,7 +28,8 @@ use std::thread;
 /// It cannot be started.
 pub fn guard(save_on: &SaveOn, job_dir: &Path, name: &str, command: &[OsString]) -> Result<u8> {
     let numbers: Vec<i32> = save_on.numbers().collect();
-    let watched = numbers.iter().copied().chain([SIGCHLD]);
+    let watched: BTreeSet<i32> =
+        numbers.iter().copied().chain(OF_HELPERS).chain([SIGCHLD]).collect();
     let mut signals = Signals::new(watched).context("cannot watch signals")?;
     let mut helper = Command::new(&command[0]);
     helper.args(&command[1..]);
@@ -37,9 +42,11 @@ pub fn guard(save_on: &SaveOn, job_dir: &Path, name: &str, command: &[OsString])
             return Ok(code_of(status));
         }
         for signal in signals.wait() {
-            if signal != SIGCHLD {
+            if save_on.has(signal) {
                 let (job, name) = (JobDir::at(job_dir.to_owned()), name.to_owned());
                 thread::spawn(move || tell_coordinator(&job, &name, signal));
+            } else if signal != SIGCHLD {
+                let _ = fermata_sysio::send_signal(child.id(), signal); // it may have just ended
             }
         }
     }

@@ -19,7 +19,6 @@ use fermata_sysio::print_error;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
-use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::thread;
@@ -30,6 +29,7 @@ const ASK_EVERY_MS: u64 = 30_000;
 /// To reach a safe state, before a limit no more than half of what is left.
 const SAFE_STATE_MS: u64 = 60_000;
 const SAFE_STATE_MIN_MS: u64 = 10_000;
+const NO_SIGNALS: &str = "cannot watch signals";
 
 /// The end of runs.
 pub struct Life {
@@ -38,7 +38,7 @@ pub struct Life {
     /// The batch system's job that this is, if it is one.
     pub batch: Option<Batch>,
     save_on: SaveOn,
-    signals: Option<Signals>,
+    signals: Signals,
     stopping: Stopping,
     limit: Limit,
     until_ms: Option<u64>,
@@ -49,6 +49,8 @@ pub struct Life {
     saving: Option<Receiver<Result<(), String>>>,
     /// Why the last attempt failed: said once.
     told: String,
+    /// It has been said that this run is saved and stopped.
+    has_said: bool,
 }
 
 /// A question to the batch system.
@@ -59,10 +61,10 @@ enum Question {
 }
 
 impl Life {
-    /// Of a command that begins.
+    /// Of a command that begins. From here on signals that save wait for `attend`.
     ///
     /// # Errors
-    /// `--requeue` where nobody can queue anything.
+    /// `--requeue` where nobody can queue anything; signals cannot be watched.
     pub fn new(options: EndArgs) -> Result<Self> {
         let now = unix_now_ms();
         let batch = Batch::detect();
@@ -75,13 +77,14 @@ impl Life {
         Ok(Self {
             until_ms: options.until.map(|until| until.unix_ms(now)),
             batch_end_ms: batch.as_ref().and_then(|batch| Some(batch.told_end? * 1000)),
+            signals: Signals::new(save_on.numbers()).context(NO_SIGNALS)?,
             stopping: Stopping::new(save_on.clone()),
             limit: Limit::new(Settings::default(), now),
             question: Question::At(now),
-            signals: None,
             seen_epoch: 0,
             saving: None,
             told: String::new(),
+            has_said: false,
             options,
             batch,
             save_on,
@@ -93,19 +96,17 @@ impl Life {
         &self.save_on
     }
 
-    /// A run begins, from a snapshot of so many bytes if from any. From here on signals wait for
-    /// `attend`.
+    /// A run begins, from a snapshot of so many bytes if from any. From here on all signals wait
+    /// for `attend`.
     ///
     /// # Errors
     /// They cannot be watched.
     pub fn begin_run(&mut self, bytes: Option<u64>) -> Result<()> {
-        if self.signals.is_none() {
-            let of_jobs = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
-            let all: BTreeSet<i32> = self.save_on.numbers().chain(of_jobs).collect();
-            self.signals = Some(Signals::new(all).context("cannot watch signals")?);
+        for signal in [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2] {
+            self.signals.add_signal(signal).context(NO_SIGNALS)?;
         }
         self.stopping = Stopping::new(self.save_on.clone());
-        (self.saving, self.seen_epoch) = (None, 0);
+        (self.saving, self.seen_epoch, self.has_said) = (None, 0, false);
         if let Some(bytes) = bytes {
             self.limit.step(limit::Event::Bytes(bytes), unix_now_ms());
         }
@@ -133,30 +134,32 @@ impl Life {
         passed
     }
 
-    /// Why the run is being saved and stopped, or was.
+    /// Why the run is to be saved and stopped, or was.
     pub fn why(&self) -> Option<Why> {
         self.stopping.why()
     }
 
-    /// While nothing runs: whether nothing is to be begun any more, because a signal has come, or
-    /// not enough time is left.
+    /// Before the first run: the signal that asks for the end, if one has come.
+    pub fn told_before(&mut self) -> Option<i32> {
+        self.signals.pending().find(|signal| self.save_on.has(*signal))
+    }
+
+    /// While nothing runs: whether nothing is to be begun any more, because a signal has come, also
+    /// to the run that has ended, or not enough time is left.
     pub fn is_over(&mut self) -> bool {
         let has_come = self
+            .signals
             .pending()
-            .into_iter()
             .any(|signal| self.save_on.has(signal) || signal != SIGUSR1 && signal != SIGUSR2);
-        has_come || self.is_time(unix_now_ms())
+        has_come || self.why().is_some() || self.is_time(unix_now_ms())
     }
 
-    fn pending(&mut self) -> Vec<i32> {
-        self.signals.as_mut().map_or_else(Vec::new, |signals| signals.pending().collect())
-    }
-
+    /// A loss comes last: what a rank was told before counts only if there is none.
     fn heard(&mut self, coordinator: &Handle) -> Vec<signals::Event> {
-        let mut heard: BTreeSet<i32> = self.pending().into_iter().collect();
-        // A rank has had its signal: nothing of it is handed to the job again.
-        heard.extend(signals_of_ranks(coordinator).filter(|signal| self.save_on.has(*signal)));
-        heard.into_iter().map(signals::Event::Signal).collect()
+        let mut heard: Vec<_> = self.signals.pending().map(signals::Event::Signal).collect();
+        heard.extend(signals_of_ranks(coordinator).map(signals::Event::OfRank));
+        heard.extend(coordinator.has_lost_rank().then_some(signals::Event::RankLost));
+        heard
     }
 
     fn note_cost(&mut self, coordinator: &Handle, now: u64) {
@@ -215,7 +218,7 @@ impl Life {
     fn save(&mut self, why: Why, job: &str, coordinator: &Handle, now: u64) {
         let ends = [self.until_ms, self.batch_end_ms].into_iter().flatten().min();
         let left_ms = ends.map_or(u64::MAX, |end| end.saturating_sub(now));
-        if self.told.is_empty() {
+        if !std::mem::replace(&mut self.has_said, true) {
             print_error(match why {
                 Why::Signal(signal) => format!("{}: the job is saved and stopped", name(signal)),
                 Why::Limit => format!(

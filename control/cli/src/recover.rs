@@ -7,7 +7,7 @@
 
 use crate::exit::{self, DAMAGED, FAILURE, SAVED};
 use crate::hints;
-use crate::life::Life;
+use crate::life::{self, Life};
 use crate::onward::go_onward;
 use crate::outcome::shown;
 use crate::output::Output;
@@ -66,6 +66,15 @@ pub fn until_it_ends(start: &Start, first: From, mut life: Life, output: Output)
     let job = &first.job().canonical()?;
     let before = newest_epoch(job);
     let mut recovery = Recovery::new(life.options.retries);
+    if let Some(signal) = life.told_before() {
+        print_error(format_args!(
+            "{}: job {} is not run any more",
+            life::name(signal),
+            hints::name_of(job)
+        ));
+        go_onward(&life);
+        return Ok(SAVED);
+    }
     let mut start = start.clone();
     let mut ran = first.clone().begin(&start, &mut life)?;
     let verdict = loop {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Waiting for mpirun: it gets the signals that are meant for the job, and not for those who save
-//! it (`life`). When a host is lost some
-//! mpiruns wait for it for ever, deaf to signals; a host that stays silent ends them here. One
-//! whose daemon has closed its line may be well, and its ranks too.
+//! it (`life`). When a host is lost some mpiruns wait for it for ever, deaf to signals; a host that
+//! stays silent ends them here. One whose daemon has closed its line may be well, and its ranks
+//! too.
 
 use crate::hints;
 use crate::life::Life;
@@ -78,7 +78,7 @@ pub fn for_mpirun(
                 watch.asked = Some(Instant::now());
             }
         }
-        watch.mind_stop(&mut child, coordinator.was_stopped());
+        watch.mind_stop(&mut child, coordinator.was_stopped(), life.why().is_some());
         match coordinator.lost_host() {
             Some(host) => watch.mind_loss(&mut child, &host, resume),
             None => (watch.lost, watch.has_said) = (None, false),
@@ -99,9 +99,9 @@ impl Watch {
     }
 
     /// Ends an mpirun that does not end with a job that is saved. One that hears signals is left to
-    /// whoever waits for it.
-    fn mind_stop(&mut self, child: &mut Child, is_stopped: bool) {
-        if !is_stopped || self.deaf_to.is_empty() {
+    /// whoever has stopped the job by a command. `by_us`: nobody waits.
+    fn mind_stop(&mut self, child: &mut Child, is_stopped: bool, by_us: bool) {
+        if !is_stopped || self.deaf_to.is_empty() && !by_us {
             return;
         }
         let since = *self.stopped.get_or_insert_with(Instant::now);

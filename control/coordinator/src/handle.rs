@@ -91,6 +91,13 @@ impl Handle {
         self.shared.losses.worst()
     }
 
+    /// Whether a rank has left without `MPI_Finalize`, and has not come back: its mpirun ends the
+    /// others, by signals too.
+    #[must_use]
+    pub fn has_lost_rank(&self) -> bool {
+        self.shared.has_lost_rank.load(Ordering::Acquire)
+    }
+
     /// The signals of `FERMATA_SAVE_ON` that have come to any rank since this was last asked. A
     /// process manager sends one to every rank: it is told once.
     #[must_use]

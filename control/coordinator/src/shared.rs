@@ -13,6 +13,8 @@ pub(crate) struct Shared {
     /// Whatever is under way.
     pub stop_at_once: AtomicBool,
     pub stopped_by_checkpoint: AtomicBool,
+    /// A rank has left without `MPI_Finalize`, and has not come back.
+    pub has_lost_rank: AtomicBool,
     pub losses: Losses,
     pub committed: Mutex<Committed>,
     pub ends: Mutex<Ends>,

@@ -139,6 +139,12 @@ impl Machine {
         self.registry.shortfall(known).map(|shortfall| self.scene().shortfall(&shortfall))
     }
 
+    /// Whether a rank has left the job without `MPI_Finalize`, and has not come back.
+    #[must_use]
+    pub fn has_lost_rank(&self) -> bool {
+        self.registry.first_to_leave().is_some()
+    }
+
     /// The rank that was the first to leave the job without MPI_Finalize, and its host. `known`: as
     /// for `shortfall`.
     #[must_use]

@@ -7,6 +7,9 @@
 //! another signal comes, as long as the job runs. A signal after the third failure is handed to the
 //! job, as one is that is not to save: else a job that cannot be saved could not be ended either.
 //!
+//! What comes to a rank may be no word of a batch system: an mpirun ends a job that has lost a rank
+//! by signals to the others. So it counts a moment later, and not at all once a rank is lost.
+//!
 //! Invariant: no attempt begins while another is under way, nor after one that was committed.
 
 use std::collections::BTreeSet;
@@ -16,6 +19,9 @@ pub const ATTEMPTS_MAX: u32 = 3;
 /// Between attempts, doubled with each.
 const PAUSE_MS: u64 = 1000;
 const PAUSE_MAX_MS: u64 = 30_000;
+/// A rank that is lost is known by then, and long before as a rule: its line breaks before its
+/// mpirun hears of its end.
+const LOSS_KNOWN_MS: u64 = 500;
 
 /// Signals that may save a job, by name. Those that stop a process, tell it of its own faults or
 /// cannot be caught are none.
@@ -108,8 +114,12 @@ pub enum Why {
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This process, or a rank, has been sent it.
+    /// This process has been sent it.
     Signal(i32),
+    /// A rank, or a helper of mpirun's, has been sent it.
+    OfRank(i32),
+    /// A rank is lost; may be said again.
+    RankLost,
     /// It is time to save before the allocation ends; may be said again.
     Limit,
     /// The attempt has ended with a committed snapshot, and the job ends.
@@ -146,13 +156,24 @@ enum State {
 pub struct Stopping {
     save_on: SaveOn,
     state: State,
+    of_rank: OfRank,
+}
+
+/// What has come to ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OfRank {
+    Nothing,
+    /// It counts from this time on.
+    Heard { signal: i32, from_ms: u64 },
+    /// Whatever comes is mpirun's.
+    Lost,
 }
 
 impl Stopping {
     /// Of a run that begins.
     #[must_use]
     pub fn new(save_on: SaveOn) -> Self {
-        Self { save_on, state: State::Running }
+        Self { save_on, state: State::Running, of_rank: OfRank::Nothing }
     }
 
     /// Takes one event at the time `now_ms` and tells what to do.
@@ -160,6 +181,17 @@ impl Stopping {
         match event {
             Event::Signal(signal) if !self.save_on.has(signal) => Some(Action::Pass(signal)),
             Event::Signal(signal) => self.on_signal(signal),
+            Event::OfRank(signal) => {
+                if self.of_rank == OfRank::Nothing && self.save_on.has(signal) {
+                    let from_ms = now_ms.saturating_add(LOSS_KNOWN_MS);
+                    self.of_rank = OfRank::Heard { signal, from_ms };
+                }
+                None
+            }
+            Event::RankLost => {
+                self.of_rank = OfRank::Lost;
+                None
+            }
             Event::Limit if self.state == State::Running => self.save(Why::Limit, 1),
             Event::Committed => {
                 if let State::Saving { why, .. } = self.state {
@@ -175,12 +207,22 @@ impl Stopping {
                 }
                 None
             }
-            Event::Limit | Event::Tick => match self.state {
-                State::Failed { why, attempts, until_ms } if now_ms >= until_ms => {
-                    self.save(why, attempts.saturating_add(1))
-                }
-                _ => None,
-            },
+            Event::Limit | Event::Tick => self.on_time(now_ms),
+        }
+    }
+
+    fn on_time(&mut self, now_ms: u64) -> Option<Action> {
+        if let OfRank::Heard { signal, from_ms } = self.of_rank
+            && now_ms >= from_ms
+        {
+            self.of_rank = OfRank::Nothing;
+            return self.on_signal(signal);
+        }
+        match self.state {
+            State::Failed { why, attempts, until_ms } if now_ms >= until_ms => {
+                self.save(why, attempts.saturating_add(1))
+            }
+            _ => None,
         }
     }
 
@@ -200,20 +242,16 @@ impl Stopping {
         Some(Action::Save(why))
     }
 
-    /// Why the run is being saved and stopped, or has been; `None`: nobody has asked, or no attempt
-    /// has come to a snapshot so far.
+    /// Why the run is to be saved and stopped, whatever has come of it so far: an attempt whose
+    /// answer was lost may have done it all the same. `None`: nobody has asked.
     #[must_use]
     pub fn why(&self) -> Option<Why> {
         match self.state {
-            State::Running | State::Failed { .. } => None,
-            State::Saving { why, .. } | State::Saved { why } => Some(why),
+            State::Running => None,
+            State::Saving { why, .. } | State::Failed { why, .. } | State::Saved { why } => {
+                Some(why)
+            }
         }
-    }
-
-    /// Whether anybody has asked, whatever has come of it: the run is not to be begun again here.
-    #[must_use]
-    pub fn is_asked(&self) -> bool {
-        self.state != State::Running
     }
 }
 

@@ -63,8 +63,7 @@ fn what_fails_is_tried_again_with_pauses_that_grow() {
     let (mut now, mut pauses) = (0, vec![]);
     for _ in 0..7 {
         stopping.step(Event::Failed, now);
-        assert_eq!(stopping.why(), None);
-        assert!(stopping.is_asked());
+        assert_eq!(stopping.why(), Some(Why::Limit), "it may be saved all the same");
         let since = now;
         while stopping.step(Event::Tick, now).is_none() {
             now += 500;
@@ -86,9 +85,41 @@ fn a_job_that_cannot_be_saved_can_be_ended() {
     assert_eq!(stopping.step(Event::Signal(TERM), 3), Some(Action::Pass(TERM)));
 }
 
+#[test]
+fn what_comes_to_a_rank_counts_once_no_rank_is_known_to_be_lost() {
+    let mut stopping = stopping();
+    assert_eq!(stopping.step(Event::OfRank(HUP), 0), None, "not one of these");
+    assert_eq!(stopping.step(Event::Tick, LOSS_KNOWN_MS), None);
+    stopping.step(Event::OfRank(TERM), LOSS_KNOWN_MS);
+    stopping.step(Event::OfRank(USR1), LOSS_KNOWN_MS + 1);
+    assert_eq!(stopping.step(Event::Tick, 2 * LOSS_KNOWN_MS - 1), None);
+    let save = Some(Action::Save(Why::Signal(TERM)));
+    assert_eq!(stopping.step(Event::Tick, 2 * LOSS_KNOWN_MS), save);
+}
+
+#[test]
+fn what_an_mpirun_ends_the_others_with_saves_nothing() {
+    for told_first in [true, false] {
+        let mut stopping = stopping();
+        let mut events = [Event::OfRank(TERM), Event::RankLost];
+        if !told_first {
+            events.reverse();
+        }
+        for (event, now) in events.into_iter().zip([0, LOSS_KNOWN_MS - 1]) {
+            assert_eq!(stopping.step(event, now), None);
+        }
+        assert_eq!(stopping.step(Event::Tick, 10 * LOSS_KNOWN_MS), None);
+        assert_eq!(stopping.why(), None, "it may be begun again");
+        let save = Some(Action::Save(Why::Signal(TERM)));
+        assert_eq!(stopping.step(Event::Signal(TERM), 0), save, "a word to us still counts");
+    }
+}
+
 fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         prop::sample::select(vec![HUP, INT, USR1, 12, TERM]).prop_map(Event::Signal),
+        prop::sample::select(vec![HUP, USR1, TERM]).prop_map(Event::OfRank),
+        Just(Event::RankLost),
         Just(Event::Limit),
         Just(Event::Committed),
         Just(Event::Failed),

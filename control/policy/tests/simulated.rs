@@ -104,6 +104,8 @@ struct Story {
     /// The attempt to save before the end has failed.
     stop_failed: bool,
     retried_after_end: bool,
+    /// A run was begun after a signal had asked for the end.
+    begun_after_signal: bool,
     snapshots: u32,
     longest_cost_ms: u64,
 }
@@ -180,6 +182,7 @@ impl Life {
             return (self.now >= exits).then_some(Ending::Stopped);
         }
         if self.now >= self.dies_ms {
+            self.end_others();
             let rank = Some(u32::try_from(self.world.random.below(8)).unwrap_or(0));
             return Some(Ending::Lost(Cause::Rank { rank, signal: 9 }));
         }
@@ -204,6 +207,20 @@ impl Life {
             self.begin(self.waits);
         }
         None
+    }
+
+    /// mpirun does, by signals; that a rank is lost is known before or a little later.
+    fn end_others(&mut self) {
+        let mut events = [signals::Event::OfRank(TERM), signals::Event::RankLost];
+        if self.world.random.chance(50) {
+            events.reverse();
+        }
+        let before = self.stopping.why();
+        for event in events {
+            self.stop_by(event);
+        }
+        self.stop_by(signals::Event::RankLost);
+        assert_eq!(self.stopping.why(), before, "mpirun's own signal is nobody's wish");
     }
 
     fn stop_by(&mut self, event: signals::Event) {
@@ -281,10 +298,12 @@ impl Life {
                     None => panic!("a chain that neither ends nor runs"),
                 }
                 event = match self.limit.step(limit::Event::Tick, self.now) {
+                    _ if self.stopping.why().is_some() => recovery::Event::StopAsked,
                     Advice::Save | Advice::Late => recovery::Event::StopAsked,
                     Advice::NoEnd | Advice::Sleep { .. } => recovery::Event::Tick,
                 };
             }
+            self.story.begun_after_signal |= self.stopping.why().is_some();
             self.story.retried_after_end |= is_done;
         }
         self.story.bound_ms = self.bound_ms();
@@ -302,6 +321,7 @@ fn check(seed: u64) -> Story {
     let (world, story) = Life::new(World::of(seed)).live();
     assert!(story.stops_committed <= 1, "seed {seed}: {story:?}");
     assert!(!story.retried_after_end, "seed {seed}: {story:?}");
+    assert!(!story.begun_after_signal, "seed {seed}: {story:?}");
     assert!(story.runs <= world.retries + 1, "seed {seed}: {story:?}");
     if story.stops_committed > 0 {
         let may_be = [Some(Ending::Stopped), None];

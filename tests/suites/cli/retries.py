@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run does when its end is near: a rank is killed, a signal comes, its time ends. Batch
 systems are played by programs of their names that are found first."""
+import fcntl
 import os
 import re
 import signal
+import sys
 import time
 
 from support import fermata, mpis, process
@@ -154,21 +156,98 @@ def test_what_cannot_be_queued_again_is_refused_before_anything_runs(work):
     check(not (work / "fermata").exists(), "something was made")
 
 
+def _catches(pid, number):
+    caught = re.search(r"^SigCgt:\s*(\w+)", process.status(pid), re.M)
+    return caught and int(caught[1], 16) >> (number - 1) & 1
+
+
+@timeout(60)
+def test_a_signal_before_anything_runs_is_heard(work):
+    """Snapshots that are looked at may take long; here somebody else has the job."""
+    place = work / "fermata/job"
+    place.mkdir(parents=True)
+    for directory in (place.parent, place):
+        directory.chmod(0o700)
+    with open(place / "lock", "w") as lock:
+        os.chmod(lock.fileno(), 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        job = fermata.Job(work)
+        job._launch("run", "-n", 1, "--mpi", "openmpi", "--name", "job", "--resume", "--save-on",
+                    "TERM", "--chain", "echo chained", "--", "/bin/sh", "-c", "echo it runs")
+        pid = job.running.process.pid
+        process.wait_until(lambda: _catches(pid, signal.SIGTERM), "a handler")
+        os.kill(pid, signal.SIGTERM)
+    ended = job.running.wait(40)
+    check_equal(ended.code, SAVED, f"exit code\n{ended.err}")
+    check("SIGTERM: job job is not run any more" in ended.err, ended.err)
+    check("it runs" not in ended.out and "--chain: chained" in ended.err, ended.err)
+
+
+@timeout(120)
+def test_the_signals_of_an_mpirun_that_ends_the_others_save_nothing(work):
+    """A rank is killed; Open MPI's mpirun sends SIGTERM to the others, which tell of it."""
+    job = _selfcheck(work, "openmpi", "--retries", 1, env={"SLURM_JOB_ID": "1"})
+    job.checkpoint()
+    os.kill(ranks_of(job)[1], signal.SIGKILL)
+    job.running.wait_for("begun again from checkpoint 1 (retry 1 of 1)")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+    check("saved and stopped" not in job.running.err, job.running.err)
+    check("not saved yet" not in job.running.err, job.running.err)
+
+
+@timeout(120)
+def test_a_job_that_was_told_to_end_is_not_begun_again(work):
+    """It dies while it is being saved; what was saved before counts."""
+    job = _selfcheck(work, "openmpi", "--retries", 3, "--save-on", "TERM")
+    job.checkpoint()
+    stands = ranks_of(job)[1]
+    os.kill(stands, signal.SIGSTOP)
+    job.running.process.send_signal(signal.SIGTERM)
+    job.running.wait_for("SIGTERM: the job is saved and stopped")
+    os.kill(stands, signal.SIGKILL)
+    ended = job.running.wait(60)
+    check_equal(ended.code, SAVED, f"exit code\n{ended.err}")
+    check("it is not begun again: it was told to end" in ended.err, ended.err)
+    check("checkpoint 1, " in ended.err and "(retry" not in ended.err, ended.err)
+    _finishes(job, "openmpi")
+
+
+def _guarded(work, save_on, script):
+    """A helper under the guard. It is no shell, for Debian's begins with all signals open; orted
+    and prted leave them as they are."""
+    (work / "job").mkdir()
+    script = f"import os, signal, sys, time\n{script}"
+    guard = process.Running([fermata.FERMATA, "guard", "--save-on", save_on, "--job-dir",
+                             work / "job", "--name", "job", sys.executable, "-c", script], work)
+    guard.wait_for("helps")
+    return guard
+
+
 @timeout(60)
 def test_the_guard_keeps_signals_from_a_helper(work):
     """And ends as the helper does."""
-    (work / "job").mkdir()
-    script = f"echo $$ > {work}/pid; until [ -e {work}/end ]; do sleep 0.05; done; exit 7"
-    guard = process.Running([fermata.FERMATA, "guard", "--save-on", "10,12,15", "--job-dir",
-                             work / "job", "--name", "job", "sh", "-c", script], work)
-    process.wait_until(lambda: (work / "pid").exists() and (work / "pid").read_text().strip(),
-                       "the helper")
+    guard = _guarded(work, "10,12,15", f"""print("helps", flush=True)
+while not os.path.exists({str(work / "end")!r}): time.sleep(0.05)
+print(sorted(signal.sigpending()))
+sys.stdout.flush()
+os._exit(7)""")
     for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
         os.killpg(guard.process.pid, number)
-    time.sleep(0.3)
-    check(guard.process.poll() is None, "the guard has ended")
     (work / "end").touch()
-    check_equal(guard.wait(20).code, 7, "exit code")
+    ended = guard.wait(20)
+    check_equal(ended.code, 7, "exit code")
+    check_equal(re.findall(r"SIG\w+", ended.out), ["SIGUSR1", "SIGUSR2", "SIGTERM"],
+                "signals that came and were kept from it")
+
+
+@timeout(60)
+def test_the_guard_hands_on_other_signals(work):
+    """Else whoever ends the helper would end the guard alone."""
+    guard = _guarded(work, "15", """signal.signal(signal.SIGINT, lambda *_: os._exit(8))
+print("helps", flush=True)
+while True: time.sleep(0.05)""")
+    guard.process.send_signal(signal.SIGINT)
+    check_equal(guard.wait(20).code, 8, "exit code")
 
 
 def generate():
