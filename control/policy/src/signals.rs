@@ -164,7 +164,10 @@ pub struct Stopping {
 enum OfRank {
     Nothing,
     /// It counts from this time on.
-    Heard { signal: i32, from_ms: u64 },
+    Heard {
+        signal: i32,
+        from_ms: u64,
+    },
     /// Whatever comes is mpirun's.
     Lost,
 }

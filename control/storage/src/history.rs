@@ -86,9 +86,8 @@ impl Iterator for History {
             if read.unwrap_or(0) == 0 {
                 return None;
             }
-            match serde_json::from_slice(&line) {
-                Ok(value @ Value::Object(_)) => return Some(value),
-                _ => {}
+            if let Ok(value @ Value::Object(_)) = serde_json::from_slice(&line) {
+                return Some(value);
             }
         }
     }
