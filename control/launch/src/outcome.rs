@@ -32,7 +32,7 @@ pub fn meaning(family: Family, code: i32) -> Meaning {
         (_, code) if (SIGNALLED + 1..=SIGNALLED + SIGNAL_MAX).contains(&code) => {
             Meaning::Signal(code - SIGNALLED)
         }
-        (_, code) if code > SIGNALLED + SIGNAL_MAX || code < 0 => Meaning::Launcher(code),
+        (_, code) if !(0..=SIGNALLED + SIGNAL_MAX).contains(&code) => Meaning::Launcher(code),
         (Family::Mpich, code) if BARE.contains(&code) => Meaning::Signal(code),
         (_, code) => Meaning::Program(code),
     }
