@@ -32,7 +32,7 @@ const TICK: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub enum From {
     /// The program of a job, from its beginning.
-    Beginning(JobDir, JobRecord),
+    Beginning(JobDir, Box<JobRecord>),
     /// A snapshot.
     Point {
         /// With its job.
@@ -52,7 +52,7 @@ impl From {
 
     fn begin(self, start: &Start, life: &mut Life) -> Result<Ran> {
         match self {
-            Self::Beginning(job, record) => run::begin(&job, start, record, life),
+            Self::Beginning(job, record) => run::begin(&job, start, *record, life),
             Self::Point { point, how } => continue_from(start, *point, how, life),
         }
     }

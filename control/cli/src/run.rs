@@ -123,7 +123,7 @@ impl Plan {
             ..JobRecord::default()
         };
         parts::keep(&prefix, job, &record.front);
-        recover::until_it_ends(start, From::Beginning(job.clone(), record), life, output)
+        recover::until_it_ends(start, From::Beginning(job.clone(), Box::new(record)), life, output)
     }
 }
 
