@@ -43,7 +43,15 @@ PropagateResourceLimits=NONE
 SlurmdParameters=config_overrides
 """
 NODE = "NodeName={name} NodeAddr={address} CPUs=2 RealMemory=2000 State=UNKNOWN\n"
-PARTITION = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n"
+PARTITION = "PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP"
+# Jobs of the partition `urgent` take hosts from those of `main`, which are queued again.
+PREEMPTION = """\
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+SlurmctldParameters=preempt_send_user_signal
+"""
+PREEMPTED = " PriorityTier=1 PreemptMode=REQUEUE GraceTime={grace_s}\n"
+URGENT = "PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2 PreemptMode=OFF\n"
 
 
 def obstacle():
@@ -53,7 +61,9 @@ def obstacle():
 
 
 class Slurm:
-    def __init__(self, cluster):
+    """grace_s: jobs of the partition `main` may be preempted, and have so long then."""
+
+    def __init__(self, cluster, grace_s=None):
         if obstacle():
             raise Skipped(obstacle())
         self.cluster, self.folder = cluster, cluster.work / "slurm"
@@ -64,19 +74,35 @@ class Slurm:
                                     folder=self.folder, spool=SPOOL)
         for name, address in zip(cluster.hosts, addresses):
             text += NODE.format(name=name, address=address)
-        self.conf.write_text(text + PARTITION)
+        text += PARTITION
+        if grace_s is None:
+            text += "\n"
+        else:
+            text += PREEMPTED.format(grace_s=grace_s) + URGENT + PREEMPTION
+        self.conf.write_text(text)
         # Named, because the hosts have no control groups from which it could be guessed.
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
         (self.folder / "key").write_bytes(os.urandom(1024))
         for name in cluster.hosts:
-            self.must(name, f"mkdir -p /run/munge && cp {self.folder}/key /run/munge/key && "
-                            "chmod 400 /run/munge/key && munged --key-file=/run/munge/key "
-                            "--pid-file=/run/munge/pid --log-file=/run/munge/log "
-                            "--seed-file=/run/munge/seed --num-threads=2")
+            self._start_munge(name)
         self.must(cluster.hosts[0], "slurmctld -c")
         for name in cluster.hosts:
-            self.must(name, f"mkdir -p {SPOOL} && slurmd -N {name}")
+            self._start_slurmd(name)
         self._wait_for_idle_hosts()
+
+    def _start_munge(self, name):
+        self.must(name, f"mkdir -p /run/munge && cp {self.folder}/key /run/munge/key && "
+                        "chmod 400 /run/munge/key && munged --key-file=/run/munge/key "
+                        "--pid-file=/run/munge/pid --log-file=/run/munge/log "
+                        "--seed-file=/run/munge/seed --num-threads=2")
+
+    def _start_slurmd(self, name):
+        self.must(name, f"mkdir -p {SPOOL} && slurmd -N {name}")
+
+    def rejoin(self, name):
+        """Takes a host in again that has been booted, other than the first, the controller's."""
+        self._start_munge(name)
+        self._start_slurmd(name)
 
     def _wait_for_idle_hosts(self):
         until = time.monotonic() + START_S
@@ -98,3 +124,34 @@ class Slurm:
     def shell(self, command, run):
         """A command line on the first host, in the background."""
         return self.cluster.shell(self.cluster.hosts[0], self.line(command), self.cluster.work, run)
+
+    def submit(self, *words):
+        """Hands in a batch script. Returns the job's number."""
+        said = self.run(f"sbatch --parsable {' '.join(words)}")
+        return said.expect_success("sbatch").out.strip()
+
+    def ask(self, job):
+        """What scontrol tells of a job, by name; empty when Slurm has forgotten it."""
+        words = self.run(f"scontrol show job -o {job}").out.split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def state(self, job):
+        return self.ask(job).get("JobState", "")
+
+    def wait_for_state(self, job, states, timeout_s=90):
+        """Returns which of these states the job has come to."""
+        until = time.monotonic() + timeout_s
+        while (state := self.state(job)) not in states:
+            if time.monotonic() > until:
+                raise Failed(f"job {job} is {state}, not {' or '.join(states)}")
+            time.sleep(0.3)
+        return state
+
+    def release(self, job, hosts=()):
+        """Begins a queued job now, on these hosts if any are named. Slurm holds one that was
+        queued again for two minutes, and refuses it the credential of the second in which that
+        was done."""
+        self.wait_for_state(job, ("PENDING",))
+        time.sleep(1.5)
+        where = f" NodeList={','.join(hosts)}" if hosts else ""
+        self.run(f"scontrol update JobId={job} StartTime=now{where}").expect_success("release")
