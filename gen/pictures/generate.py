@@ -18,7 +18,7 @@ from outputs import main  # noqa: E402
 from sources import SourceError  # noqa: E402
 from svg import PictureError  # noqa: E402
 
-PICTURES = ("demo", "cost", "rank", "crossing", "checkpoint", "states", "hosts", "tree")
+PICTURES = ("demo", "cost", "rank", "crossing", "checkpoint", "states", "hosts", "tree", "layouts")
 
 
 def outputs():

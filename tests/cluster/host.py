@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A host of the virtual cluster.
 
-    host.py boot STATE NAME ADDRESS ROOT    first process of the host, inside fresh namespaces
+    host.py boot STATE NAME ADDRESS[,ADDRESS] ROOT    first process of the host, inside fresh
+                                           namespaces: eth0 has the first address
     host.py shell STATE [-OPTION]... NAME COMMAND...    what ssh is elsewhere
 
 A remote command gets a clean environment, the home directory, the caller's standard streams, and
@@ -39,7 +40,18 @@ def own_directory(state, name, root):
     run("mount", "-t", "tmpfs", "-o", "mode=1777,size=1g", "tmpfs", "/dev/shm")
 
 
-def boot(state, name, address, root):
+def plug_in(device, address):
+    """Waits for the cable, whose other end the test holds."""
+    until = time.monotonic() + BOOT_S
+    while not pathlib.Path(f"/sys/class/net/{device}").exists():
+        if time.monotonic() > until:
+            sys.exit("host.py: no cable was plugged in")
+        time.sleep(POLL_S)
+    run("ip", "address", "add", f"{address}/24", "dev", device)
+    run("ip", "link", "set", device, "up")
+
+
+def boot(state, name, addresses, root):
     state, root = pathlib.Path(state), pathlib.Path(root)
     socket.sethostname(name)
     run("mount", "-t", "proc", "proc", "/proc")
@@ -51,13 +63,8 @@ def boot(state, name, address, root):
     listener.bind(f"/proc/self/fd/{folder}/{name}.sock")
     own_directory(state, name, root)
     run("ip", "link", "set", "lo", "up")
-    until = time.monotonic() + BOOT_S
-    while not pathlib.Path("/sys/class/net/eth0").exists():
-        if time.monotonic() > until:
-            sys.exit("host.py: no cable was plugged in")
-        time.sleep(POLL_S)
-    run("ip", "address", "add", f"{address}/24", "dev", "eth0")
-    run("ip", "link", "set", "eth0", "up")
+    for number, address in enumerate(addresses.split(",")):
+        plug_in(f"eth{number}", address)
     listener.listen(64)
     serve(listener)
 

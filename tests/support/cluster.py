@@ -33,12 +33,13 @@ def obstacle():
 
 
 class Cluster:
-    """Hosts node0, node1, ... with addresses 10.99.0.1, ..., until the `with` block ends."""
+    """Hosts node0, node1, ... with addresses 10.99.0.1, ..., until the `with` block ends. Of
+    several networks the second has 10.99.1.1, ..., on each host's eth1, and so on."""
 
-    def __init__(self, work, count):
+    def __init__(self, work, count, networks=1):
         if obstacle():
             raise Skipped(obstacle())
-        self.work = work
+        self.work, self.networks = work, networks
         self.state = work / "net"
         self.hosts = [f"node{i}" for i in range(count)]
         self.booted = {}
@@ -54,8 +55,9 @@ class Cluster:
         ready = self.state / "switch.up"
         self.switch = self._spawn("switch", [
             "unshare", "--net", "sh", "-c",
-            "ip link add br0 type bridge forward_delay 0 && ip link set br0 up && "
-            f"touch {shlex.quote(str(ready))} && exec sleep 100000"])
+            "".join(f"ip link add br{i} type bridge forward_delay 0 && ip link set br{i} up && "
+                    for i in range(self.networks))
+            + f"touch {shlex.quote(str(ready))} && exec sleep 100000"])
         self._wait(ready.exists, "the switch did not come up")
         for name in self.hosts:
             self.boot(name)
@@ -82,20 +84,25 @@ class Cluster:
     def boot(self, name):
         number = self.hosts.index(name)
         (self.state / f"{name}.sock").unlink(missing_ok=True)
-        root = mpis.ROOT
+        root, networks = mpis.ROOT, range(self.networks)
+        addresses = ",".join(f"10.99.{i}.{number + 1}" for i in networks)
         self.booted[name] = self._spawn(name, [
             "unshare", "--net", "--uts", "--ipc", "--mount", "--pid", "--fork", "--kill-child",
-            "python3", str(HOST), "boot", str(self.state), name, f"10.99.0.{number + 1}",
-            str(root)])
+            "python3", str(HOST), "boot", str(self.state), name, addresses, str(root)])
         pid = self.booted[name].pid
         ours = os.readlink("/proc/self/ns/net")
         self._wait(lambda: os.readlink(f"/proc/{pid}/ns/net") != ours, f"{name} hangs", name)
         # A fixed hardware address: a host that comes back must not be looked for at the old one.
-        self._in_switch("ip", "link", "add", f"v{number}", "type", "veth", "peer", "name", "eth0",
-                        "address", f"02:99:00:00:00:{number + 1:02x}", "netns", str(pid))
-        self._in_switch("ip", "link", "set", f"v{number}", "master", "br0", "up")
+        for i in networks:
+            cable = self._cable(name, i)
+            self._in_switch("ip", "link", "add", cable, "type", "veth", "peer", "name", f"eth{i}",
+                            "address", f"02:99:00:00:{i:02x}:{number + 1:02x}", "netns", str(pid))
+            self._in_switch("ip", "link", "set", cable, "master", f"br{i}", "up")
         self._wait(lambda: self.shell(name, "true").process.wait(BOOT_S) == 0,
                    f"{name} does not answer", name)
+
+    def _cable(self, name, network=0):
+        return f"v{self.hosts.index(name)}" + (f"n{network}" if network else "")
 
     def _in_switch(self, *command):
         subprocess.run(["nsenter", "-t", str(self.switch.pid), "-n", *command], check=True,
@@ -110,12 +117,14 @@ class Cluster:
         holder.wait(BOOT_S)
 
     def cut(self, name):
-        """Pulls the cable: silence."""
-        self._in_switch("ip", "link", "set", f"v{self.hosts.index(name)}", "down")
+        """Pulls the cables: silence."""
+        for i in range(self.networks):
+            self._in_switch("ip", "link", "set", self._cable(name, i), "down")
 
     def mend(self, name):
-        """Puts the cable back."""
-        self._in_switch("ip", "link", "set", f"v{self.hosts.index(name)}", "up")
+        """Puts the cables back."""
+        for i in range(self.networks):
+            self._in_switch("ip", "link", "set", self._cable(name, i), "up")
 
     def tmp(self, name):
         """A host's own /tmp, seen from the test. It outlives the host, as a disk does."""
