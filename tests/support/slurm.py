@@ -35,6 +35,7 @@ SchedulerParameters=bf_interval=2,sched_min_interval=100000
 SwitchType=switch/none
 MpiDefault=none
 ReturnToService=1
+JobRequeue=0
 KillWait=5
 KillOnBadExit=1
 SlurmdTimeout=10
@@ -61,9 +62,10 @@ def obstacle():
 
 
 class Slurm:
-    """grace_s: jobs of the partition `main` may be preempted, and have so long then."""
+    """grace_s: jobs of the partition `main` may be preempted, and have so long then. submit: a
+    job_submit.lua, which sees each job that is handed in."""
 
-    def __init__(self, cluster, grace_s=None):
+    def __init__(self, cluster, grace_s=None, submit=None):
         if obstacle():
             raise Skipped(obstacle())
         self.cluster, self.folder = cluster, cluster.work / "slurm"
@@ -79,6 +81,9 @@ class Slurm:
             text += "\n"
         else:
             text += PREEMPTED.format(grace_s=grace_s) + URGENT + PREEMPTION
+        if submit:
+            shutil.copy(submit, self.folder / "job_submit.lua")
+            text += "JobSubmitPlugins=lua\n"
         self.conf.write_text(text)
         # Named, because the hosts have no control groups from which it could be guessed.
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")

@@ -76,6 +76,25 @@ def _five_allocations(mpi, warned):
     return test
 
 
+@timeout(200)
+def test_the_example_of_job_submit(work):
+    """It has a job of ours queued again and its output kept, unless the script says otherwise, and
+    leaves others alone."""
+    ours = "exit; fermata run --name work --resume ./app"
+    scripts = {"ours": ("", ours, "1", "before\nhere\n"),
+               "says": ("#SBATCH --no-requeue --open-mode=truncate\n", ours, "0", "here\n"),
+               "other": ("", f"# {ours}", "0", "here\n")}
+    with Cluster(work, 1) as cluster:
+        slurm = Slurm(cluster, submit=mpis.ROOT / "docs/reference/job_submit.lua")
+        for name, (options, line, requeue, output) in scripts.items():
+            (work / f"{name}.out").write_text("before\n")
+            (work / f"{name}.sh").write_text(f"#!/bin/bash\n{options}echo here\n{line}\n")
+            job = slurm.submit(f"--output={name}.out", f"{name}.sh")
+            check_equal(slurm.wait_for_state(job, ("COMPLETED",)), "COMPLETED", name)
+            check_equal(slurm.ask(job)["Requeue"], requeue, f"{name}: Requeue")
+            check_equal((work / f"{name}.out").read_text(), output, f"{name}: output")
+
+
 def _storm(mpi, hosts, seed):
     one = storm.Storm(mpi, hosts, 3, seed)
 
