@@ -459,6 +459,8 @@ mod alive;
 mod asking;
 #[path = "registry_tests.rs"]
 mod ends;
+#[path = "history_tests.rs"]
+mod history;
 #[path = "signalled_tests.rs"]
 mod signalled;
 #[path = "storing_tests.rs"]
