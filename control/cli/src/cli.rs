@@ -4,6 +4,7 @@
 
 use crate::end_args::EndArgs;
 use crate::exit;
+use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
@@ -35,7 +36,8 @@ pub struct Cli {
     /// Print one JSON value instead of text
     #[arg(long, global = true)]
     pub json: bool,
-    /// Directory of jobs and snapshots [default: $FERMATA_DIR, else ./fermata]
+    /// Directory of jobs and snapshots [default: $FERMATA_DIR, else as fermata.toml says, else
+    /// ./fermata]
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
     /// What to do
@@ -152,6 +154,8 @@ Example:
         start: StartArgs,
         #[command(flatten)]
         end: EndArgs,
+        #[command(flatten)]
+        hooks: Hooks,
         /// Number of ranks, of the first of several programs; -np as well [default: what the batch
         /// system gives, else 1]
         #[arg(short = 'n', long = "np", value_name = "N",
@@ -180,8 +184,9 @@ Example:
         #[command(flatten)]
         files: FilesArgs,
         /// Encrypt the memory in snapshots, with your key; a restart continues so
-        #[arg(long)]
-        encrypt: bool,
+        #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+              default_missing_value = "true")]
+        encrypt: Option<bool>,
         /// The program and its arguments, also after --; further ones after : and -n N
         #[arg(trailing_var_arg = true, required = true,
               value_hint = ValueHint::CommandWithArguments)]
@@ -282,6 +287,8 @@ Example:
         start: StartArgs,
         #[command(flatten)]
         end: EndArgs,
+        #[command(flatten)]
+        hooks: Hooks,
         /// On this host, though the job last ran on others
         #[arg(long, conflicts_with_all = ["host", "hostfile"])]
         here: bool,
@@ -361,6 +368,11 @@ Example:
         #[arg(long, value_name = "K", default_value_t = KEEP_DEFAULT)]
         keep: u32,
     },
+    /// Show what fermata.toml, of the site, of yours and of this directory, say
+    #[command(after_help = "\
+Example:
+  fermata config")]
+    Config,
     /// The MPIs a job can run on
     #[command(
         subcommand,

@@ -22,18 +22,31 @@ pub struct EndArgs {
     #[arg(long, value_name = "LIST", value_parser = SaveOn::parse)]
     pub save_on: Option<SaveOn>,
     /// Once saved, have the batch system queue its job again
-    #[arg(long, conflicts_with = "chain")]
-    pub requeue: bool,
+    #[arg(long, conflicts_with = "chain", value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_missing_value = "true")]
+    pub requeue: Option<bool>,
     /// Once saved, run this line by sh, e.g. 'sbatch work.sh'
     #[arg(long, value_name = "COMMAND-LINE", value_hint = ValueHint::CommandString)]
     pub chain: Option<String>,
     /// Begin again so often, from the newest snapshot, after a rank was killed, a host was lost or
-    /// mpirun has failed; not after an exit code of the program's own
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub retries: u32,
+    /// mpirun has failed; not after an exit code of the program's own [default: 0]
+    #[arg(long, value_name = "N")]
+    pub retries: Option<u32>,
     /// Hosts that take the place of lost ones, e.g. c,d or c:4,d:4
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = spare)]
     pub spare: Vec<Place>,
+}
+
+impl EndArgs {
+    /// Whether the batch system is to queue its job again.
+    pub fn requeues(&self) -> bool {
+        self.requeue.unwrap_or(false)
+    }
+
+    /// How often the job is begun again.
+    pub fn retries(&self) -> u32 {
+        self.retries.unwrap_or(0)
+    }
 }
 
 /// When the run's time ends.

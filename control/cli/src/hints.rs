@@ -7,10 +7,23 @@ use fermata_sysio::is_in_foreground;
 use std::borrow::Cow;
 use std::fs;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 /// Where jobs are if nobody says anything.
 pub const DEFAULT_DIRECTORY: &str = "fermata";
+static CONFIGURED: OnceLock<PathBuf> = OnceLock::new();
+
+/// The configuration says where they are.
+pub fn configure_directory(dir: PathBuf) {
+    let _ = CONFIGURED.set(dir); // once, at the beginning
+}
+
+/// Where jobs are if neither a flag nor the environment says so.
+pub fn default_directory() -> &'static Path {
+    CONFIGURED.get().map_or(Path::new(DEFAULT_DIRECTORY), PathBuf::as_path)
+}
+
 /// Says where they are.
 pub const VARIABLE: &str = "FERMATA_DIR";
 
@@ -41,8 +54,7 @@ fn parent_of(job: &JobDir) -> &Path {
 /// `fermata WORDS`, for the jobs in this directory.
 pub fn in_directory(dir: &Path, words: &str) -> String {
     let real = |path: &Path| fs::canonicalize(path).ok();
-    let is_default =
-        std::env::var_os(VARIABLE).is_none() && real(dir) == real(Path::new(DEFAULT_DIRECTORY));
+    let is_default = std::env::var_os(VARIABLE).is_none() && real(dir) == real(default_directory());
     if is_default && io::stderr().is_terminal() {
         return format!("fermata {words}");
     }

@@ -40,12 +40,12 @@ pub struct JobsDir {
 }
 
 impl JobsDir {
-    /// `--dir`, else `$FERMATA_DIR`, else `./fermata`.
+    /// `--dir`, else `$FERMATA_DIR`, else that of the configuration, else `./fermata`.
     pub fn new(dir: Option<PathBuf>) -> Self {
         let given = dir.is_some();
         let dir = dir
             .or_else(|| std::env::var_os(hints::VARIABLE).map(PathBuf::from))
-            .unwrap_or_else(|| PathBuf::from(hints::DEFAULT_DIRECTORY));
+            .unwrap_or_else(|| hints::default_directory().to_owned());
         Self { dir, given }
     }
 

@@ -8,6 +8,7 @@
 
 use crate::end_args::{EndArgs, unix_now_ms};
 use crate::exit::usage;
+use crate::hooks::{Hooks, Listening};
 use crate::output::human_age;
 use crate::taking;
 use anyhow::{Context, Result};
@@ -15,12 +16,14 @@ use fermata_coordinator::{Client, Handle, Outcome};
 use fermata_launch::batch::Batch;
 use fermata_policy::limit::{self, Advice, Limit, Settings};
 use fermata_policy::signals::{self, SaveOn, Stopping, Why};
+use fermata_storage::JobDir;
 use fermata_sysio::print_error;
+use fermata_types::{Ended, JobEvent};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
 use std::io::{self, IsTerminal};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
 
 /// So often the batch system is asked for the end, in milliseconds: it has other jobs to mind. A
@@ -51,6 +54,8 @@ pub struct Life {
     told: String,
     /// It has been said that this run is saved and stopped.
     has_said: bool,
+    hooks: Hooks,
+    listening: Option<Listening>,
 }
 
 /// A question to the batch system.
@@ -65,10 +70,10 @@ impl Life {
     ///
     /// # Errors
     /// `--requeue` where nobody can queue anything; signals cannot be watched.
-    pub fn new(options: EndArgs) -> Result<Self> {
+    pub fn new(options: EndArgs, hooks: Hooks) -> Result<Self> {
         let now = unix_now_ms();
         let batch = Batch::detect();
-        if options.requeue {
+        if options.requeues() {
             batch.as_ref().map_or_else(|| Err(no_batch()), Batch::check_requeue)?;
         }
         let of_batch = || SaveOn::of_batch_systems(io::stdin().is_terminal());
@@ -85,6 +90,8 @@ impl Life {
             saving: None,
             told: String::new(),
             has_said: false,
+            hooks,
+            listening: None,
             options,
             batch,
             save_on,
@@ -94,6 +101,25 @@ impl Life {
     /// The signals that save and stop.
     pub fn save_on(&self) -> &SaveOn {
         &self.save_on
+    }
+
+    /// The job's first run is about to begin: from here on others hear of it.
+    pub fn listen(&mut self, job: &JobDir) {
+        let runs_before = job.read_record().map_or(0, |before| before.run_number);
+        self.listening = Listening::begin(&self.hooks, job, runs_before);
+    }
+
+    /// Where events of the job are told, if anybody listens.
+    pub fn listener(&self) -> Option<Sender<JobEvent>> {
+        self.listening.as_ref().map(Listening::events)
+    }
+
+    /// The job's last run has ended, so. Waits until all is told, within limits.
+    pub fn end_listening(&mut self, ended: &Ended) {
+        let is_pressed = self.why().is_some();
+        if let Some(listening) = self.listening.take() {
+            listening.end(ended, is_pressed);
+        }
     }
 
     /// A run begins, from a snapshot of so many bytes if from any. From here on all signals wait

@@ -4,6 +4,7 @@
 
 mod again;
 mod cli;
+mod config;
 mod detached;
 mod doctor;
 mod end_args;
@@ -14,10 +15,12 @@ mod exit;
 mod guard;
 mod hints;
 mod history;
+mod hooks;
 mod jobs;
 mod life;
 mod listing;
 mod manual;
+mod metrics;
 mod mpi;
 mod np;
 mod onward;
@@ -39,7 +42,8 @@ mod trust;
 mod wait;
 
 use clap::{CommandFactory, FromArgMatches};
-use cli::{Cli, Command, MpiCommand};
+use cli::{Cli, Command};
+use config::Config;
 use fermata_launch::moved::Moves;
 use fermata_launch::start::{SaveFiles, Start};
 use fermata_sysio::print_error;
@@ -52,11 +56,14 @@ use std::process::ExitCode;
 
 fn perform(cli: Cli) -> anyhow::Result<u8> {
     let output = Output { json: cli.json };
+    let config = config_for(&cli.command)?;
+    let given = cli.dir.clone();
     let place = JobsDir::new(cli.dir);
     match cli.command {
         Command::Run {
             start,
-            end,
+            mut end,
+            mut hooks,
             ranks,
             name,
             resume,
@@ -68,11 +75,14 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             encrypt,
             command,
         } => {
-            let save_files = files.into();
-            let life = Life::new(end)?;
+            let encrypt = config.encrypts(encrypt);
+            let save_files = config.saved_files(files.into());
+            config.fill_life(&mut end, &mut hooks);
+            let life = Life::new(end, hooks)?;
             let save_on = life.save_on().clone();
             let start =
                 Start { collectives, checkpointer, save_files, encrypt, save_on, ..start.into() };
+            let start = config.fill(start);
             let wanted = run::Wanted { ranks, name, front, command };
             if resume {
                 resume::resume(start, &wanted, &place, again, life, output)
@@ -80,9 +90,10 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 run::run(&start, &wanted, &place, life, output)
             }
         }
-        Command::Restart { start, end, here, files, map, what } => {
+        Command::Restart { start, mut end, mut hooks, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
-            let life = Life::new(end)?;
+            config.fill_life(&mut end, &mut hooks);
+            let life = Life::new(end, hooks)?;
             let start = Start { save_on: life.save_on().clone(), ..start.into() };
             restart::restart(&start, &place, what.as_deref(), how, life, output)
         }
@@ -142,15 +153,19 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Verify { snapshot } => trust::verify_snapshot(&place, &snapshot, output),
         Command::Trust { snapshot } => trust::trust(&place, &snapshot, output),
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
-        Command::Mpi(MpiCommand::List) => mpi::list(output),
-        Command::Mpi(MpiCommand::Add { what, name }) => mpi::add(&what, name.as_deref(), output),
-        Command::Mpi(MpiCommand::Remove { name }) => mpi::remove(&name, output),
+        Command::Config => config::show(&config, given.as_deref(), output),
+        Command::Mpi(command) => mpi::perform(command, output),
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
         Command::Coordinator { job_dir, detach, network, restored, every, outlives } => {
-            let service =
-                service::Service { every_ms: every, linger: None, outlives, network, restored };
+            let service = service::Service {
+                every_ms: every,
+                outlives,
+                network,
+                restored,
+                ..Default::default()
+            };
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
         Command::Guard { save_on, job_dir, name, command } => {
@@ -161,6 +176,22 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             reach::daemon(&spec, detach).map(|()| 0)
         }
     }
+}
+
+/// What fermata.toml say, for commands that people give about jobs. Those that others start have
+/// all on their command lines; of a rank that a foreign mpirun starts the directory counts.
+fn config_for(command: &Command) -> anyhow::Result<Config> {
+    let is_told = match command {
+        Command::Exec { job_dir, spawned, .. } => job_dir.is_some() || *spawned,
+        Command::Coordinator { .. } | Command::Daemon { .. } | Command::Guard { .. } => true,
+        Command::Completions { .. } | Command::Man { .. } => true,
+        _ => false,
+    };
+    let config = if is_told { Config::default() } else { Config::load()? };
+    if let Some(dir) = config.dir() {
+        hints::configure_directory(dir);
+    }
+    Ok(config)
 }
 
 /// The command line; what makes no sense ends the program here, in the form that was asked for.

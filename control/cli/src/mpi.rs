@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `mpi list | add | remove`: which MPIs a job can run on.
 
+use crate::cli::MpiCommand;
 use crate::exit::refused;
 use crate::output::{Output, Progress};
 use anyhow::{Context, Result};
@@ -11,8 +12,17 @@ use fermata_sysio::print_error;
 use serde_json::json;
 use std::fs;
 
+/// `fermata mpi ...`
+pub fn perform(command: MpiCommand, output: Output) -> Result<u8> {
+    match command {
+        MpiCommand::List => list(output),
+        MpiCommand::Add { what, name } => add(&what, name.as_deref(), output),
+        MpiCommand::Remove { name } => remove(&name, output),
+    }
+}
+
 /// `fermata mpi list`
-pub fn list(output: Output) -> Result<u8> {
+fn list(output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let lowers = prefix.lowers();
     let mut text = String::new();
@@ -27,7 +37,7 @@ pub fn list(output: Output) -> Result<u8> {
 }
 
 /// `fermata mpi remove`
-pub fn remove(name: &str, output: Output) -> Result<u8> {
+fn remove(name: &str, output: Output) -> Result<u8> {
     check_name(name)?;
     let prefix = Prefix::find()?;
     let record = prefix.lower_record(name);
@@ -42,7 +52,7 @@ pub fn remove(name: &str, output: Output) -> Result<u8> {
 }
 
 /// `fermata mpi add`
-pub fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
+fn add(what: &str, name: Option<&str>, output: Output) -> Result<u8> {
     let prefix = Prefix::find()?;
     let mpicc = back_end::find_mpicc(what)?;
     let name = name.map_or_else(|| back_end::default_name(&mpicc), str::to_owned);

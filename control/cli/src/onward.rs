@@ -14,7 +14,7 @@ const CHAIN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Sees to it. What does not work is told, and changes nothing: the job is saved all the same.
 /// Blocks for a minute at most.
 pub fn go_onward(life: &Life) {
-    if life.options.requeue {
+    if life.options.requeues() {
         requeue(life);
     } else if let Some(line) = &life.options.chain {
         match ask(Command::new("sh").args(["-c", line]), CHAIN_TIMEOUT) {

@@ -5,6 +5,7 @@
 //! A run that follows another continues from the newest intact snapshot that was committed since
 //! the first one began; where there is none it begins as the first did.
 
+use crate::ended;
 use crate::exit::{self, DAMAGED, FAILURE, SAVED};
 use crate::hints;
 use crate::life::{self, Life};
@@ -22,7 +23,7 @@ use fermata_policy::recovery::{Action, Ending, Event, Recovery, Verdict};
 use fermata_policy::spares::{Place, places};
 use fermata_storage::{JobDir, list_snapshots};
 use fermata_sysio::print_error;
-use fermata_types::JobRecord;
+use fermata_types::{Ended, JobRecord};
 use std::thread;
 use std::time::Duration;
 
@@ -63,36 +64,55 @@ impl From {
 /// # Errors
 /// A run cannot be begun.
 pub fn until_it_ends(start: &Start, first: From, mut life: Life, output: Output) -> Result<u8> {
-    let job = &first.job().canonical()?;
+    let job = first.job().canonical()?;
+    life.listen(&job);
+    let done = run_to_the_end(&job, start, &first, &mut life, output);
+    let ended = done.as_ref().map_or_else(ended::before_ranks, |(_, ended)| ended.clone());
+    life.end_listening(&ended);
+    done.map(|(code, _)| code)
+}
+
+fn run_to_the_end(
+    job: &JobDir,
+    start: &Start,
+    first: &From,
+    life: &mut Life,
+    output: Output,
+) -> Result<(u8, Ended)> {
     let before = newest_epoch(job);
-    let mut recovery = Recovery::new(life.options.retries);
+    let mut recovery = Recovery::new(life.options.retries());
     if let Some(signal) = life.told_before() {
         print_error(format_args!(
             "{}: job {} is not run any more",
             life::name(signal),
             hints::name_of(job)
         ));
-        go_onward(&life);
-        return Ok(SAVED);
+        go_onward(life);
+        return Ok((SAVED, Ended::Saved { epoch: before }));
     }
     let mut start = start.clone();
-    let mut ran = first.clone().begin(&start, &mut life)?;
+    let mut ran = first.clone().begin(&start, life)?;
     let verdict = loop {
         let newest = Some(newest_epoch(job)).filter(|epoch| *epoch > before).unwrap_or(0);
         let ended = Event::Ended { ending: ran.end.ending.clone(), newest_epoch: newest };
-        match wait_for_next(&mut recovery, ended, &mut life) {
+        match wait_for_next(&mut recovery, ended, life) {
             Next::Run { retry, without } => {
-                let places = places_for(&ran, &life, without);
+                let places = places_for(&ran, life, without);
                 if !places.is_empty() {
                     (start.hosts, start.hostfile) = (places, None);
                 }
-                tell(job, &ran, newest, retry, life.options.retries);
-                ran = again(job, &start, before, &first, &mut life, output)?;
+                tell(job, &ran, newest, retry, life.options.retries());
+                ran = again(job, &start, before, first, life, output)?;
             }
             Next::Nothing(verdict) => break verdict,
         }
     };
-    Ok(finish(job, &start, &ran, &verdict, before, &life, output))
+    let code = finish(job, &start, &ran, &verdict, before, life, output);
+    // Not what the program itself may mean by that code.
+    let is_saved = code == SAVED && verdict == Verdict::StopAsked;
+    let saved = Ended::Saved { epoch: newest_epoch(job) };
+    let ended = if is_saved { saved } else { ran.record.ended };
+    Ok((code, ended))
 }
 
 /// From the newest snapshot that is intact. `before`: older ones are not of this chain.

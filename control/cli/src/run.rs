@@ -221,11 +221,12 @@ pub fn launch(
     let every_ms = start.every_ms.unwrap_or(0);
     let bytes = restored.as_ref().and_then(|path| read_manifest(path, key::own()).ok());
     life.begin_run(bytes.map(|manifest| manifest.bytes()))?;
-    let service = Service { every_ms, network, restored, ..Service::default() };
     again::note(&mut record, start, context.hosts.as_ref().map_or(&[], Hosts::all));
     record.run_number = job.read_record().map_or(0, |before| before.run_number) + 1;
     key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
+    let told = life.listener();
+    let service = Service { every_ms, network, restored, told, ..Service::default() };
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
         // Where hosts share the job's directory they read it there: what mpirun hands over crosses

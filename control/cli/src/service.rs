@@ -13,6 +13,7 @@ use fermata_sysio::{FileLimit, Process, print_error};
 use fermata_types::{Ended, JobEvent, JobRecord, RunBegins};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime};
 
 /// What a coordinator is to do beyond serving its job's record.
@@ -28,6 +29,8 @@ pub struct Service {
     pub network: bool,
     /// The snapshot this run is restored from.
     pub restored: Option<PathBuf>,
+    /// Who else hears of the job's events.
+    pub told: Option<Sender<JobEvent>>,
 }
 
 /// Makes the job's directory and sees to it that snapshots can be kept there.
@@ -62,7 +65,7 @@ pub fn no_directory(why: &str) -> anyhow::Error {
 pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service) -> Result<Handle> {
     FileLimit::raise();
     let newest_before = list_snapshots(job).last().map_or(0, |snapshot| snapshot.epoch);
-    let restored = service.restored.clone();
+    let (restored, told) = (service.restored.clone(), service.told.clone());
     let handle = fermata_coordinator::start(Options {
         job: job.clone(),
         name: record.job.clone(),
@@ -79,6 +82,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         outlives: service.outlives,
         network: service.network,
         restored: service.restored,
+        told: service.told,
         key: key::found().map(|user| user.key),
     })
     .context("cannot start the coordinator")?;
@@ -90,12 +94,11 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     record.ended = Ended::Running;
     match again::write(job, record) {
         Ok(()) => {
-            tell_of_history(note_event(
-                job,
-                record.run_number,
-                SystemTime::now(),
-                &beginning(record),
-            ));
+            let event = beginning(record);
+            tell_of_history(note_event(job, record.run_number, SystemTime::now(), &event));
+            if let Some(told) = told {
+                let _ = told.send(event); // who listens no longer has heard enough
+            }
             Ok(handle)
         }
         Err(error) => {

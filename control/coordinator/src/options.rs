@@ -4,9 +4,10 @@
 use fermata_seal::Key;
 use fermata_storage::JobDir;
 use fermata_sysio::Process;
-use fermata_types::{Checkpointer, ProgramRecord};
+use fermata_types::{Checkpointer, JobEvent, ProgramRecord};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 /// What a coordinator needs to know of its job.
@@ -44,6 +45,8 @@ pub struct Options {
     pub network: bool,
     /// The snapshot this run is restored from, for hosts that cannot read it themselves.
     pub restored: Option<PathBuf>,
+    /// Who else hears of the events that the job's history gets from here.
+    pub told: Option<Sender<JobEvent>>,
     /// What snapshots are sealed with, and this run's own was.
     pub key: Option<Key>,
 }

@@ -263,6 +263,9 @@ impl Server {
             }
             Action::History(event) => {
                 self.note(&event);
+                if let Some(told) = &self.options.told {
+                    let _ = told.send(*event); // who listens no longer has heard enough
+                }
                 None
             }
         }

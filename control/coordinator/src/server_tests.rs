@@ -81,6 +81,7 @@ fn options(dir: &std::path::Path) -> Options {
         outlives: None,
         network: false,
         restored: None,
+        told: None,
         key: None,
     }
 }

@@ -174,6 +174,7 @@ impl Job {
             outlives: None,
             network: between != Between::Nothing,
             restored: None,
+            told: None,
             key: None,
         })
         .unwrap();

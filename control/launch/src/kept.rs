@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Instead of `--files`.
-const VARIABLE: &str = "FERMATA_FILES";
+pub const VARIABLE: &str = "FERMATA_FILES";
 /// Of directories that nobody had open, so that nobody knows what they were.
 const DIRECTORY_MODE: u32 = 0o700;
 

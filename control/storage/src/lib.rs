@@ -50,7 +50,7 @@ pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image, read_s
 pub use level::{Durable, Level};
 pub use levels::JobDirectory;
 pub use own::{
-    SealProblem, Whose, create as create_own, make_own, open as open_file,
+    SealProblem, Whose, create as create_own, make_own, open as open_file, open_believed,
     open_directory as open_own_directory, open_to_change,
 };
 pub use program::{prepare_program, program_files};

@@ -109,6 +109,10 @@ fn check_user(info: &Metadata) -> io::Result<()> {
 
 fn check(info: &Metadata) -> io::Result<()> {
     check_user(info)?;
+    check_mode(info)
+}
+
+fn check_mode(info: &Metadata) -> io::Result<()> {
     if info.mode() & WRITABLE_FOR_OTHERS != 0 {
         return Err(refused(format!("others may write to it (mode {:o})", info.mode() & 0o7777)));
     }
@@ -128,6 +132,29 @@ pub fn open(path: &Path, whose: Whose) -> io::Result<File> {
     if !matches!(whose, Whose::Anybodys(_)) {
         check(&info)?;
     }
+    Ok(file)
+}
+
+/// Opens a regular file for reading that is believed: one of these users owns it, and nobody else
+/// may write to it. The file that has this name itself, unless `through_links`.
+///
+/// # Errors
+/// What open(2) says; it is no regular file; it is somebody else's.
+pub fn open_believed(path: &Path, owners: &[u32], through_links: bool) -> io::Result<File> {
+    let flags = NON_BLOCKING | if through_links { 0 } else { NO_FOLLOW };
+    let open = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = open.map_err(|error| match error.raw_os_error() {
+        Some(IS_LINK) if !through_links => refused("is a link"),
+        _ => error,
+    })?;
+    let info = file.metadata()?;
+    if !info.is_file() {
+        return Err(no_file());
+    }
+    if !owners.contains(&info.uid()) {
+        return Err(refused(format!("belongs to user {}", info.uid())));
+    }
+    check_mode(&info)?;
     Ok(file)
 }
 
@@ -265,6 +292,26 @@ mod tests {
         assert!(make_own(&link).is_err());
         fs::set_permissions(&path, fs::Permissions::from_mode(0o775)).unwrap();
         make_own(&path).unwrap();
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn what_is_believed_has_an_owner_and_a_name_of_its_own() {
+        let path = scratch("believed");
+        let (file, link) = (path.join("file"), path.join("link"));
+        fs::write(&file, "text").unwrap();
+        symlink(&file, &link).unwrap();
+        let user = fermata_sysio::effective_uid();
+        let why = |path: &Path, owners: &[u32], through_links| {
+            open_believed(path, owners, through_links).err().map(|error| error.to_string())
+        };
+        assert_eq!(why(&file, &[user + 1, user], false), None);
+        assert_eq!(why(&file, &[user + 1], false), Some(format!("belongs to user {user}")));
+        assert_eq!(why(&link, &[user], true), None);
+        assert_eq!(why(&link, &[user], false).as_deref(), Some("is a link"));
+        assert!(why(&path, &[user], true).is_some(), "a directory");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o620)).unwrap();
+        assert!(why(&file, &[user], false).unwrap().contains("others may write to it"));
         fs::remove_dir_all(&path).unwrap();
     }
 
