@@ -56,6 +56,7 @@ def _serve(line, tests, keep):
         # removes when it seems to be empty.
         mpis.own_environment["TMPDIR"] = scratch
         mpis.own_environment["XDG_CONFIG_HOME"] = f"{scratch}/config"  # of the key for snapshots
+        mpis.own_environment["XDG_STATE_HOME"] = f"{scratch}/state"  # of the places of jobs
         with contextlib.suppress(KeyboardInterrupt):
             while (index := line.recv()) is not None:
                 try:

@@ -307,8 +307,13 @@ Example:
     /// List jobs
     #[command(after_help = "\
 Example:
-  fermata jobs --json")]
-    Jobs,
+  fermata jobs --all")]
+    Jobs {
+        /// Those of every directory that jobs of yours were run in, on all hosts that share your
+        /// home
+        #[arg(long)]
+        all: bool,
+    },
     /// Show what has happened to a job, over all its runs
     #[command(after_help = "\
 Example:

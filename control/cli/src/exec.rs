@@ -16,6 +16,7 @@ use crate::service::Service;
 use crate::state::state_of;
 use anyhow::{Context, Result};
 use fermata_coordinator::Client;
+use fermata_launch::allocation;
 use fermata_launch::app::App;
 use fermata_launch::files::{self, Rule};
 use fermata_launch::guarded;
@@ -381,7 +382,9 @@ fn coordinator_for(
         };
         let service = Service {
             every_ms: options.every_ms,
-            network: local_dir.is_some() || manager.may_span_hosts(),
+            network: local_dir.is_some()
+                || manager.may_span_hosts()
+                || allocation::is_in_batch_job(),
             restored: options.restore.clone(),
             // This process becomes the rank, or the script that will start it.
             outlives: Some(Process::of(std::process::id())),

@@ -2,8 +2,9 @@
 //! The commands that hints tell. They work where they are read: whoever reads this terminal is
 //! where the command was given, and needs no `--dir` if none was; a log is read from anywhere.
 
-use fermata_storage::JobDir;
+use fermata_storage::{JobDir, read_history};
 use fermata_sysio::is_in_foreground;
+use serde_json::Value;
 use std::borrow::Cow;
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -79,6 +80,29 @@ pub fn restart_from_anywhere(job: &JobDir) -> String {
     format!("fermata restart {} --dir {dir}", quoted(&name_of(job)))
 }
 
+/// The command that saves a job, on the host that runs it: by the batch system's own means where
+/// that may let in nobody else.
+pub fn save_on_host(host: &str, job: &JobDir) -> String {
+    let (name, dir) = (name_of(job), quoted_path(parent_of(job)));
+    let save = format!("fermata checkpoint {} --dir {dir}", quoted(&name));
+    match slurm_job(job) {
+        Some(id) => format!("srun --overlap --jobid={id} -n1 -w {} {save}", quoted(host)),
+        None => format!("ssh {} {save}", quoted(host)),
+    }
+}
+
+/// Slurm's job that the newest run of a job belongs to.
+fn slurm_job(job: &JobDir) -> Option<String> {
+    let of_run = |line: Value| match line.get("event")?.as_str()? {
+        "started" | "resumed" => {
+            Some(line.get("batch_job").and_then(Value::as_str).unwrap_or_default().to_owned())
+        }
+        _ => None,
+    };
+    let newest = read_history(job).ok()?.filter_map(of_run).last()?;
+    newest.strip_prefix("slurm ").map(str::to_owned)
+}
+
 /// How the reader ends this process. Keys do not reach a batch job.
 pub fn how_to_end() -> String {
     if is_in_foreground() { "Ctrl-C".into() } else { format!("kill {}", std::process::id()) }
@@ -95,6 +119,29 @@ mod tests {
         assert_eq!(quoted("it's"), r"'it'\''s'");
         assert_eq!(quoted(""), "''");
         assert_eq!(quoted("$HOME"), "'$HOME'");
+    }
+
+    #[test]
+    fn a_job_on_another_host_is_saved_there() {
+        let dir = std::env::temp_dir().join(format!("fermata-hints-{}", std::process::id()));
+        let job = JobDir::new(&dir, "work");
+        job.create().unwrap();
+        let ask = format!("fermata checkpoint work --dir {}", dir.display());
+        assert_eq!(save_on_host("b", &job), format!("ssh b {ask}"));
+        let begins = |batch: &str| fermata_types::RunBegins {
+            batch_job: batch.into(),
+            ..fermata_types::RunBegins::default()
+        };
+        let now = std::time::SystemTime::UNIX_EPOCH;
+        for (run, batch) in [(1, "slurm 7"), (2, "slurm 8")] {
+            let event = fermata_types::JobEvent::Started(begins(batch));
+            fermata_storage::note_event(&job, run, now, &event).unwrap();
+        }
+        assert_eq!(save_on_host("b", &job), format!("srun --overlap --jobid=8 -n1 -w b {ask}"));
+        let event = fermata_types::JobEvent::Resumed { snapshot: 1, run: begins("") };
+        fermata_storage::note_event(&job, 3, now, &event).unwrap();
+        assert_eq!(save_on_host("b", &job), format!("ssh b {ask}"));
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

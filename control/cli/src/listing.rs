@@ -5,39 +5,77 @@ use crate::ended;
 use crate::hints;
 use crate::jobs::{JobsDir, unix_now_s};
 use crate::output::{Output, human_age};
+use crate::places;
 use crate::state::{State, state_of};
-use crate::table::{number, table, words as column};
+use crate::table::{Column, in_a_line, number, table, words as column};
 use anyhow::Result;
 use fermata_launch::key;
 use fermata_launch::units::human_bytes;
 use fermata_storage::{JobDir, list_jobs, list_snapshots, read_manifest};
 use fermata_types::{Ended, JobRecord, words};
 use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::thread;
 
-/// `fermata jobs`
-pub fn jobs(place: &JobsDir, output: Output) -> Result<u8> {
-    let (mut rows, mut values) = (Vec::new(), Vec::new());
-    for (job, record) in list_jobs(place.dir()) {
-        let (row, value) = describe(&job, &record);
-        rows.push(row);
-        values.push(value);
+/// So many jobs are asked at a time: one that does not answer takes seconds.
+const ASKED_AT_ONCE: usize = 32;
+
+/// `fermata jobs`. `all`: of all directories that are known, each below its name.
+pub fn jobs(place: &JobsDir, all: bool, output: Output) -> Result<u8> {
+    let here = place.dir().to_owned();
+    let dirs = if all { with(places::all(), here.clone()) } else { vec![here.clone()] };
+    let (mut text, mut values) = (String::new(), Vec::new());
+    for dir in dirs {
+        let (rows, of_dir): (Vec<_>, Vec<_>) = described(&list_jobs(&dir)).into_iter().unzip();
+        values.extend(of_dir);
+        if rows.is_empty() {
+            continue;
+        }
+        if all {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text += &format!("{gap}{}\n", in_a_line(&dir.to_string_lossy()));
+        }
+        text += &table(COLUMNS, &rows);
     }
-    let columns = [
-        column("JOB"),
-        column("STATE"),
-        number("RANKS"),
-        column("MPI"),
-        number("SAVED"),
-        number("SIZE"),
-        number("AGE"),
-    ];
-    let text = if rows.is_empty() {
-        format!("no jobs in {}", place.dir().display())
-    } else {
-        table(columns, &rows)
-    };
+    if text.is_empty() {
+        let also = if all { ", nor where jobs were run before" } else { "" };
+        text = format!("no jobs in {}{also}", here.display());
+    }
     output.answer(text, &Value::Array(values))?;
     Ok(0)
+}
+
+/// These directories and this one, if it exists and is none of them.
+fn with(mut dirs: Vec<PathBuf>, here: PathBuf) -> Vec<PathBuf> {
+    if let Ok(real) = here.canonicalize() {
+        if !dirs.contains(&real) {
+            dirs.push(real);
+        }
+    }
+    dirs
+}
+
+const COLUMNS: [Column; 7] = [
+    column("JOB"),
+    column("STATE"),
+    number("RANKS"),
+    column("MPI"),
+    number("SAVED"),
+    number("SIZE"),
+    number("AGE"),
+];
+
+/// Each, in the same order.
+fn described(jobs: &[(JobDir, JobRecord)]) -> Vec<([String; 7], Value)> {
+    let mut rows = Vec::new();
+    for some in jobs.chunks(ASKED_AT_ONCE) {
+        thread::scope(|scope| {
+            let asked: Vec<_> =
+                some.iter().map(|(job, record)| scope.spawn(|| describe(job, record))).collect();
+            rows.extend(asked.into_iter().filter_map(|row| row.join().ok()));
+        });
+    }
+    rows
 }
 
 fn describe(job: &JobDir, record: &JobRecord) -> ([String; 7], Value) {
@@ -77,7 +115,7 @@ fn describe(job: &JobDir, record: &JobRecord) -> ([String; 7], Value) {
         "run": record.run_number, "ranks": record.size, "mpi": record.lower, "front": record.front,
         "argv": words::value(&record.argv), "snapshots": snapshots.len(),
         "newest_epoch": newest.map(|newest| newest.epoch), "newest": newest_value, "owner": owner,
-        "path": job.path(), "socket": record.socket});
+        "host": record.host, "path": job.path(), "socket": record.socket});
     (row, value)
 }
 
@@ -91,6 +129,7 @@ fn state_text(state: &State, record: &JobRecord, now_s: u64) -> String {
             ended::shown(&Ended::Finished) // as older versions say it
         }
         State::Ended => ended::shown(&record.ended),
+        State::Elsewhere(runner) => format!("elsewhere: {}", runner.host),
         state => state.name().to_owned(),
     }
 }

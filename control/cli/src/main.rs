@@ -27,6 +27,7 @@ mod onward;
 mod outcome;
 mod output;
 mod ownership;
+mod places;
 mod reach;
 mod recover;
 mod restart;
@@ -146,7 +147,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Checkpoint { job, stop, timeout } => {
             jobs::checkpoint(&place, job.as_deref(), stop, timeout, output)
         }
-        Command::Jobs => listing::jobs(&place, output),
+        Command::Jobs { all } => listing::jobs(&place, all, output),
         Command::History { job } => history::history(&place, job.as_deref(), output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),

@@ -226,7 +226,9 @@ pub fn launch(
     key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
     let told = life.listener();
-    let service = Service { every_ms, network, restored, told, ..Service::default() };
+    // Of a batch job always: its users are on other hosts.
+    let has_port = network || allocation::is_in_batch_job();
+    let service = Service { every_ms, network: has_port, restored, told, ..Service::default() };
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
         // Where hosts share the job's directory they read it there: what mpirun hands over crosses

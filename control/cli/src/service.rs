@@ -5,6 +5,7 @@ use crate::again;
 use crate::ended;
 use crate::exit::refused;
 use crate::hints;
+use crate::places;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_launch::{allocation, key};
@@ -25,7 +26,7 @@ pub struct Service {
     pub linger: Option<Duration>,
     /// A process that may still start ranks.
     pub outlives: Option<Process>,
-    /// Ranks may be on other hosts.
+    /// Ranks, or those who ask for a checkpoint, may be on other hosts.
     pub network: bool,
     /// The snapshot this run is restored from.
     pub restored: Option<PathBuf>,
@@ -94,6 +95,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
     record.ended = Ended::Running;
     match again::write(job, record) {
         Ok(()) => {
+            job.path().parent().into_iter().for_each(places::note);
             let event = beginning(record);
             tell_of_history(note_event(job, record.run_number, SystemTime::now(), &event));
             if let Some(told) = told {

@@ -33,6 +33,8 @@ pub enum State {
     Running(Value),
     /// Somebody runs it, but does not answer.
     Silent(Runner),
+    /// Somebody runs it on another host, and it cannot be asked from here.
+    Elsewhere(Runner),
     /// Another user runs it, and it speaks with nobody else.
     Theirs(u32),
     /// Somebody has it who is no coordinator yet, or no longer.
@@ -52,6 +54,7 @@ impl State {
         match self {
             Self::Running(_) | Self::Theirs(_) => "running",
             Self::Silent(_) => "silent",
+            Self::Elsewhere(_) => "elsewhere",
             Self::Starting(_) => "starting",
             Self::Ended => "ended",
         }
@@ -77,16 +80,18 @@ impl State {
                 format!("job '{name}' is running\n  hint: {stop}")
             }
             Self::Theirs(owner) => format!("job '{name}' is run by its owner, user {owner}"),
-            Self::Silent(runner) => {
-                let here = runner.host == fermata_sysio::host_name() || runner.pid == 0;
-                let hint = if here {
-                    "it may be suspended (kill -CONT), or wait for its disk: try again later"
-                } else {
-                    "it may be suspended, or out of reach from here: ask there; if that host is \
-                     gone for good, remove the file 'lock' in the job's directory"
-                };
-                format!("job '{name}' runs{}, but does not answer\n  hint: {hint}", place(runner))
-            }
+            Self::Silent(runner) => format!(
+                "job '{name}' runs{}, but does not answer\n  \
+                 hint: it may be suspended (kill -CONT), or wait for its disk: try again later",
+                place(runner)
+            ),
+            Self::Elsewhere(runner) => format!(
+                "job '{name}' runs{}, and cannot be reached from here\n  \
+                 hint: save it there: {}\n  \
+                 hint: if that host is gone for good, remove the file 'lock' of the job",
+                place(runner),
+                hints::save_on_host(&runner.host, job)
+            ),
             Self::Starting(runner) => format!(
                 "job '{name}' is just being started or ended{}\n  \
                  hint: try again in a moment; how it is: {}",
@@ -123,7 +128,8 @@ pub fn look(job: &JobDir, record: &JobRecord, ours: bool) -> State {
         _ => match runner() {
             None => State::Ended,
             Some(runner) if runner == recorded && !record.socket.is_empty() => {
-                State::Silent(runner)
+                let is_here = runner.host == fermata_sysio::host_name();
+                if is_here { State::Silent(runner) } else { State::Elsewhere(runner) }
             }
             Some(runner) => State::Starting(runner),
         },

@@ -21,6 +21,11 @@ pub fn batch_job() -> String {
     found.or_else(of_sge).unwrap_or_default()
 }
 
+/// Whether this process belongs to a job of a batch system.
+pub fn is_in_batch_job() -> bool {
+    !batch_job().is_empty()
+}
+
 /// How many ranks the allocation is for, and the variable that says so; `None`: outside of one, or
 /// the batch system does not say.
 ///
