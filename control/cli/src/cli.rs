@@ -6,6 +6,7 @@ use crate::end_args::EndArgs;
 use crate::exit;
 use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
+use crate::plan::PlanArgs;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 use fermata_launch::files::Rule;
@@ -386,6 +387,15 @@ Example:
   fermata mpi add /opt/openmpi-5 --name openmpi5"
     )]
     Mpi(MpiCommand),
+    /// Plan checkpoints: which levels, how often, and what that costs. Nothing is started
+    #[command(after_help = "\
+Example:
+  fermata plan machine.toml
+  fermata plan --nodes 512 --bytes-per-node 64GB --mttf node=10y --shared 100GB/s")]
+    Plan {
+        #[command(flatten)]
+        machine: PlanArgs,
+    },
     /// Explain this machine: what is there, what is missing, what to do
     #[command(after_help = "\
 Example:

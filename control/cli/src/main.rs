@@ -28,6 +28,7 @@ mod outcome;
 mod output;
 mod ownership;
 mod places;
+mod plan;
 mod reach;
 mod recover;
 mod restart;
@@ -156,6 +157,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
         Command::Config => config::show(&config, given.as_deref(), output),
         Command::Mpi(command) => mpi::perform(command, output),
+        Command::Plan { machine } => plan::plan(machine, output),
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
