@@ -31,6 +31,7 @@ SOURCES = {
     "identity": [*SITES, "runtime/image/build_id.cpp", "-lZydis"],
     "image": [],
     "load": [],
+    "membership": [],
     "proc": [],
     "records": [],
     "site_cache": ["runtime/image/build_id.cpp"],
@@ -43,6 +44,8 @@ CONTROL = {
     "frames": ["types/src/wire.rs", "types/src/protocol_gen.rs"],
     "identity": ["storage/src/build_id.rs"],
     "image": ["storage/src/image.rs", "types/src/image_gen.rs", "seal/src/lib.rs"],
+    "membership": [f"membership/src/{name}.rs" for name in
+                   ("config", "event", "guard", "machine", "member", "ring", "window", "wire")],
     "records": ["types/src/records.rs", "types/src/checkpointer.rs"],
 }
 

@@ -208,6 +208,47 @@ def _frames():
     }
 
 
+# ------------------------------------------------------------------------------------ membership
+
+
+def _membership():
+    def entry(node, incarnation=0, beat=5000, age=0, state=0, frozen=0):
+        # Entry of control/membership/src/wire.rs, with a load of ones.
+        return (struct.pack("<HH", node, incarnation) + beat.to_bytes(5, "little")
+                + struct.pack("<HBHHHIIHHH", age, state, frozen, 1, 1, 1, 1, 1, 1, 1))
+
+    def datagram(sender, entries, errand=0, token=0, tenths=3):
+        content = struct.pack("<BQB", errand, token, len(entries)) + b"".join(entries)
+        return struct.pack("<BBH", sender, tenths, len(content)) + content
+
+    up, suspect, down = 0, 1, 2
+    two = datagram(1, [entry(1), entry(2)])
+    return {
+        "two_nodes": (two, "understood 1"),
+        "asked": (two + datagram(1, [entry(1, beat=5300)], errand=1, token=9), "understood 2"),
+        "answered": (two + datagram(2, [entry(2, beat=9)], errand=2, token=1), "understood 2"),
+        "suspected_and_refuted": (two + datagram(1, [entry(1, beat=5300),
+                                                     entry(2, state=suspect)])
+                                  + datagram(2, [entry(2, beat=5900, state=up)]), "understood 3"),
+        "frozen": (two + datagram(2, [entry(2, beat=5300, frozen=600)])
+                   + datagram(1, [entry(1, beat=9000)], tenths=200), "understood 3"),
+        "down_and_back": (two + datagram(1, [entry(1, beat=5300), entry(2, state=down)])
+                          + datagram(2, [entry(2, beat=5600)])
+                          + datagram(2, [entry(2, incarnation=1, beat=5900)]), "understood 4"),
+        "reader_is_called_down": (datagram(1, [entry(1), entry(0, OTHER & 0xffff, state=down)]),
+                                  "understood 1"),
+        "silence": (two + datagram(3, [entry(3)], tenths=20) + datagram(3, [entry(3)], tenths=20)
+                    + datagram(3, [entry(3)], tenths=20), "understood 4"),
+        "largest_clock": (datagram(1, [entry(1, beat=2**40 - 1, age=65535)]), "understood 1"),
+        "impossible_node": (datagram(1, [entry(1), entry(4096)]), "understood 0"),
+        "unknown_state": (datagram(1, [entry(1, state=3)]), "understood 0"),
+        "unknown_errand": (datagram(1, [entry(1)], errand=3), "understood 0"),
+        "no_entries": (datagram(1, []), "understood 0"),
+        # It was read and came out otherwise.
+        "token_for_nothing": (datagram(1, [entry(1)], token=189), "understood 0"),
+    }
+
+
 # --------------------------------------------------------------------------------------- records
 
 
@@ -265,7 +306,8 @@ def _site_cache():
     }
 
 
-MAKERS = {"frames": _frames, "image": _image, "records": _records, "site_cache": _site_cache}
+MAKERS = {"frames": _frames, "image": _image, "membership": _membership,
+          "records": _records, "site_cache": _site_cache}
 
 
 def made(target):

@@ -3,6 +3,7 @@
 //! an invariant that does not hold.
 #![allow(unsafe_code)] // the boundary to libFuzzer is C
 
+use fermata_membership::{Action, Config, Event, Guard, Machine, Message, NODES_MAX};
 use fermata_seal::{Key, Seal};
 use fermata_storage::{Image, Whose, build_id};
 use fermata_types::{
@@ -177,4 +178,43 @@ pub unsafe extern "C" fn fermata_fuzz_build_id(
     // SAFETY: the caller's promise, and the length was checked.
     unsafe { std::ptr::copy_nonoverlapping(id.as_ptr(), hex.cast(), id.len()) };
     i32::try_from(id.len()).unwrap_or(-1)
+}
+
+/// Datagrams of other nodes come to node 0, in a stream: who sends it, how many tenths of a second
+/// later it comes, its length in two bytes, then it. First each as it comes from the network, then
+/// as if the guard had let it through. Returns how many were understood.
+///
+/// # Safety
+/// `stream` points at `bytes` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fermata_fuzz_membership(stream: *const u8, bytes: usize) -> u32 {
+    // SAFETY: the caller's promise.
+    let mut left = unsafe { slice_of(stream, bytes) };
+    let mut guard = Guard::new(&[7; 32], 0, 0);
+    let mut now = 1_000_000;
+    let mut machine = Machine::new(Config::default(), 0, 0, 1, now);
+    let mut count = 0;
+    while let Some(([from, tenths, low, high], rest)) = left.split_first_chunk() {
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(rest.len());
+        let (datagram, rest) = rest.split_at(length);
+        left = rest;
+        now += 100 * u64::from(*tenths);
+        assert!(guard.open(datagram).is_err());
+        if let Ok(message) = Message::decode(datagram) {
+            count += 1;
+            assert_eq!(message.encode(), datagram);
+        }
+        let from = u16::from(*from);
+        let heard = Event::Datagram { from, bytes: datagram.to_vec() };
+        for event in [heard, Event::Timer] {
+            for action in machine.step(event, now) {
+                if let Action::Send { to, bytes } = action {
+                    assert!(to != 0 && to < NODES_MAX && Message::decode(&bytes).is_ok());
+                    assert!(guard.seal(to, &bytes).len() <= fermata_membership::DATAGRAM_BYTES);
+                }
+            }
+        }
+        assert!(machine.members().all(|(_, known)| known.alive_at() <= now));
+    }
+    count
 }

@@ -85,6 +85,7 @@ fn nonsense_is_refused_by_name() {
         system.check().expect_err("refused")
     };
     assert_eq!(wrong(|s| s.nodes = 0), SystemError::NoNodes);
+    assert_eq!(wrong(|s| s.nodes = u32::MAX), SystemError::ManyNodes(u32::MAX));
     assert_eq!(
         wrong(|s| s.level[2].bandwidth = None).to_string(),
         "level shared: it wants its bandwidth, of all nodes"

@@ -110,12 +110,18 @@ fn yes() -> bool {
     true
 }
 
+/// Each node is looked at by itself; more would take minutes and gigabytes.
+pub const MOST_NODES: u32 = 1_000_000;
+
 /// What is wrong with the input.
 #[derive(Debug, Error, PartialEq)]
 pub enum SystemError {
     /// Nothing to plan for.
     #[error("there is no node; set nodes to those of the job")]
     NoNodes,
+    /// More than are looked at one by one.
+    #[error("{0} nodes are too many to plan for; at most {MOST_NODES}")]
+    ManyNodes(u32),
     /// A plan without failures is to save never.
     #[error("there is no [[failure]]; name at least one, with its mttf")]
     NoFailures,
@@ -201,6 +207,9 @@ impl System {
     pub fn check(&self) -> Result<(), SystemError> {
         if self.nodes == 0 {
             return Err(SystemError::NoNodes);
+        }
+        if self.nodes > MOST_NODES {
+            return Err(SystemError::ManyNodes(self.nodes));
         }
         if self.failure.is_empty() {
             return Err(SystemError::NoFailures);

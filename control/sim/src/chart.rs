@@ -13,6 +13,17 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// What of a chart is drawn by its logarithm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Nothing.
+    Linear,
+    /// What lies along.
+    Along,
+    /// What is upwards: shares, all above 0.
+    Upwards,
+}
+
 /// What a chart shows.
 pub struct Chart {
     /// Its title.
@@ -21,8 +32,8 @@ pub struct Chart {
     pub along: String,
     /// What is upwards, with its unit.
     pub upwards: String,
-    /// Whether what lies along is drawn by its logarithm.
-    pub is_logarithmic: bool,
+    /// What is drawn by its logarithm.
+    pub scale: Scale,
     /// The lines.
     pub lines: Vec<Line>,
 }
@@ -38,6 +49,8 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 const SIZE: (u32, u32) = (760, 420);
+/// A line of so many points has none drawn.
+const DENSE: usize = 20;
 
 impl Chart {
     /// The chart as SVG.
@@ -53,6 +66,7 @@ impl Chart {
         let ((left, right), (bottom, top)) = (ends(|p| p.0), ends(|p| p.1));
         anyhow::ensure!(left < right, "a chart wants two points or more");
         let upwards = bottom.min(0.0)..top.max(0.0) * 1.05 + 1e-9;
+        let (width, shares) = (left..right, bottom..top);
         let mut text = String::new();
         {
             let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
@@ -63,28 +77,33 @@ impl Chart {
                 .margin(12)
                 .x_label_area_size(44)
                 .y_label_area_size(56);
-            let drawn = if self.is_logarithmic {
-                let mut context = builder
-                    .build_cartesian_2d((left..right).log_scale(), upwards)
-                    .map_err(|error| anyhow!("{error}"))?;
-                self.draw(&mut context)
-            } else {
-                let mut context = builder
-                    .build_cartesian_2d(left..right, upwards)
-                    .map_err(|error| anyhow!("{error}"))?;
-                self.draw(&mut context)
-            };
-            drawn?;
+            match self.scale {
+                Scale::Linear => self.draw(builder.build_cartesian_2d(width, upwards)),
+                Scale::Along => self.draw(builder.build_cartesian_2d(width.log_scale(), upwards)),
+                Scale::Upwards => self.draw(builder.build_cartesian_2d(width, shares.log_scale())),
+            }?;
             area.present().map_err(|error| anyhow!("{error}"))?;
         }
+        let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+        let described = format!(
+            "<title>{}</title>\n<desc>{}, over {}: {}</desc>\n<rect",
+            self.title,
+            self.upwards,
+            self.along,
+            names.join("; ")
+        );
+        let text = text.replacen("<rect", &described, 1);
         let spdx = "<!-- SPDX-License-Identifier: Apache-2.0 -->\n";
         Ok(format!("{spdx}{}\n", text.trim_end()))
     }
 
-    fn draw<'a, 'b: 'a, X>(&self, context: &mut Context<'a, 'b, X>) -> Result<()>
+    fn draw<'a, 'b: 'a, X, Y, E>(&self, built: Built<'a, 'b, X, Y, E>) -> Result<()>
     where
         X: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
+        E: std::fmt::Display,
     {
+        let mut context = built.map_err(|error| anyhow!("{error}"))?;
         context
             .configure_mesh()
             .x_desc(&self.along)
@@ -94,8 +113,9 @@ impl Chart {
             .map_err(|error| anyhow!("{error}"))?;
         for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
             let style = ShapeStyle::from(colour).stroke_width(2);
+            let size = if line.points.len() < DENSE { 3 } else { 0 };
             context
-                .draw_series(LineSeries::new(line.points.clone(), style).point_size(3))
+                .draw_series(LineSeries::new(line.points.clone(), style).point_size(size))
                 .map_err(|error| anyhow!("{error}"))?
                 .label(&line.name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
@@ -104,14 +124,16 @@ impl Chart {
             .configure_series_labels()
             .background_style(WHITE.mix(0.9))
             .border_style(BLACK.mix(0.3))
-            .position(SeriesLabelPosition::UpperLeft)
+            .position(match self.scale {
+                Scale::Upwards => SeriesLabelPosition::LowerLeft, // shares begin at 1
+                Scale::Linear | Scale::Along => SeriesLabelPosition::UpperLeft,
+            })
             .draw()
             .map_err(|error| anyhow!("{error}"))
     }
 }
 
-type Context<'a, 'b, X> =
-    ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, plotters::coord::types::RangedCoordf64>>;
+type Built<'a, 'b, X, Y, E> = Result<ChartContext<'a, SVGBackend<'b>, Cartesian2d<X, Y>>, E>;
 
 #[cfg(test)]
 mod tests {
@@ -127,7 +149,7 @@ mod tests {
             title: "Overhead".into(),
             along: "GB".into(),
             upwards: "%".into(),
-            is_logarithmic: true,
+            scale: Scale::Along,
             lines: vec![line("one", 1.0), line("two", 2.0)],
         };
         let svg = chart.svg().expect("a chart");

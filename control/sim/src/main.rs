@@ -2,85 +2,114 @@
 //! `./x sim`: simulations, as tables and pictures.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Parser, Subcommand};
-use fermata_sim::{plan, schedule};
-use std::path::{Path, PathBuf};
+use fermata_sim::findings::Findings;
+use fermata_sim::{membership, plan, schedule};
+use std::path::Path;
+use std::process::ExitCode;
+
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 
 /// Simulates what Fermata decides, at sizes that nobody has at hand.
 #[derive(Parser)]
-#[command(name = "./x sim")]
+#[command(name = "./x sim", bin_name = "./x sim")]
 struct Cli {
     #[command(subcommand)]
     what: What,
-}
-
-#[derive(clap::Args)]
-struct How {
-    /// More seeds, all sizes
-    #[arg(long)]
+    /// More of everything
+    #[arg(long, global = true)]
     full: bool,
-    /// Seeds [default: 100, schedule 50; with --full 400, schedule 200]
-    #[arg(long)]
-    seeds: Option<u64>,
-    /// The first of them
-    #[arg(long, default_value_t = 1)]
+    /// The first seed
+    #[arg(long, global = true, default_value_t = 1)]
     seed: u64,
-    /// Write the tables to evidence/ and the picture to img/ of this directory of documents
-    #[arg(long)]
-    write: Option<PathBuf>,
+    /// Write the tables into the document of that name in docs/evidence, pictures into docs/img
+    #[arg(long, global = true)]
+    write: bool,
 }
 
 #[derive(Subcommand)]
 enum What {
-    /// A job of 50 000 nodes, planned and not
-    Plan(How),
-    /// 24 jobs on one file system, with and without the service between them
-    Schedule(How),
+    /// How soon the nodes of a run know that one has died, and how often they are wrong
+    Membership {
+        /// Settings at a time
+        #[arg(long, default_value_t = 1)]
+        jobs: usize,
+        /// Of some 22 million node-seconds, in thousandths [default: 80, with --full 1000]
+        #[arg(long)]
+        share: Option<u32>,
+    },
+    /// What plans of levels are worth to a job of 50 000 nodes
+    Plan {
+        /// Traces of failures [default: 100, with --full 400]
+        #[arg(long)]
+        seeds: Option<u64>,
+    },
+    /// What the service between jobs is worth to 24 of them on one file system
+    Schedule {
+        /// Failures and sizes of images [default: 50, with --full 200]
+        #[arg(long)]
+        seeds: Option<u64>,
+    },
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().what {
-        What::Plan(how) => {
-            let options = plan::Options {
-                seeds: how.seeds.unwrap_or(if how.full { 400 } else { 100 }),
-                first_seed: how.seed,
-                days: 20.0,
-                sizes: vec![6.0, 24.0, 60.0, 120.0, 240.0],
-            };
-            let (tables, picture) = plan::report(&options, &mut |line| eprintln!("{line}"))?;
-            deliver("plan", &tables, &picture, how.write.as_deref())
-        }
-        What::Schedule(how) => {
-            let options = schedule::Options {
-                seeds: how.seeds.unwrap_or(if how.full { 200 } else { 50 }),
-                first_seed: how.seed,
-                days: if how.full { 60.0 } else { 30.0 },
-                loads: if how.full {
-                    vec![0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0]
+impl Cli {
+    fn run(&self) -> Result<(&'static str, Findings)> {
+        let say = |line: &str| eprintln!("{line}");
+        let or =
+            |given: Option<u64>, few, many| given.unwrap_or(if self.full { many } else { few });
+        Ok(match &self.what {
+            What::Membership { jobs, share } => {
+                let share = f64::from(share.unwrap_or(if self.full { 1000 } else { 80 })) / 1000.0;
+                let options = membership::Options { seed: self.seed, jobs: *jobs, share };
+                ("membership", membership::report(&options, &say)?)
+            }
+            What::Plan { seeds } => {
+                let options = plan::Options {
+                    seeds: or(*seeds, 100, 400),
+                    first_seed: self.seed,
+                    days: 20.0,
+                    sizes: vec![6.0, 24.0, 60.0, 120.0, 240.0],
+                };
+                ("plan", whole("plan", plan::report(&options, &mut |line| say(line))?))
+            }
+            What::Schedule { seeds } => {
+                let loads: &[f64] = if self.full {
+                    &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0]
                 } else {
-                    vec![0.1, 0.2, 0.4, 0.6, 0.8]
-                },
-            };
-            let (tables, picture) = schedule::report(&options, &mut |line| eprintln!("{line}"))?;
-            deliver("schedule", &tables, &picture, how.write.as_deref())
-        }
+                    &[0.1, 0.2, 0.4, 0.6, 0.8]
+                };
+                let options = schedule::Options {
+                    seeds: or(*seeds, 50, 200),
+                    first_seed: self.seed,
+                    days: if self.full { 60.0 } else { 30.0 },
+                    loads: loads.to_vec(),
+                };
+                ("schedule", whole("schedule", schedule::report(&options, &mut |line| say(line))?))
+            }
+        })
     }
 }
 
-/// Prints the tables; with `docs`, puts them between the marks of the document as well.
-fn deliver(name: &str, tables: &str, picture: &str, docs: Option<&Path>) -> Result<()> {
-    println!("{tables}");
-    let Some(docs) = docs else { return Ok(()) };
-    let document = docs.join(format!("evidence/{name}.md"));
-    let text = std::fs::read_to_string(&document)
-        .with_context(|| format!("cannot read {}", document.display()))?;
-    let mark = format!("<!-- ./x sim {name} writes what follows -->\n");
-    let (by_hand, _) = text
-        .split_once(&mark)
-        .with_context(|| format!("{} has no line '{}'", document.display(), mark.trim()))?;
-    std::fs::write(&document, format!("{by_hand}{mark}\n{}\n", tables.trim_end()))
-        .with_context(|| format!("cannot write {}", document.display()))?;
-    let image = docs.join(format!("img/{name}.svg"));
-    std::fs::write(&image, picture).with_context(|| format!("cannot write {}", image.display()))
+/// Tables and picture of a document that has one of each.
+fn whole(name: &str, (tables, picture): (String, String)) -> Findings {
+    let pictures = vec![(name.to_owned(), picture)];
+    Findings { tables: vec![("tables", tables)], pictures, broken: Vec::new() }
+}
+
+fn main() -> Result<ExitCode> {
+    let cli = Cli::parse();
+    let (document, mut found) = cli.run()?;
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--write").collect();
+    found.tables.insert(0, ("made", format!("Made with `./x sim {}`.", words.join(" "))));
+    for (_, table) in &found.tables {
+        println!("{}\n", table.trim_end());
+    }
+    if cli.write {
+        found.write(Path::new(DOCS), document)?;
+    }
+    for promise in &found.broken {
+        eprintln!("not kept: {promise}");
+    }
+    Ok(if found.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,7 @@
 //! `./x sim plan`: a job of 50 000 nodes under plans that know its failures, and under plans that
 //! do not.
 
-use crate::chart::{Chart, Line};
+use crate::chart::{Chart, Line, Scale};
 use crate::job::{Outcome, Setting, Trace, run};
 use crate::stats::{Estimate, gain, mean};
 use anyhow::{Context, Result};
@@ -321,7 +321,7 @@ fn chart(rows: &[Row]) -> Chart {
         title: "Overhead at 50 000 nodes: local, xor(16), shared".into(),
         along: "GB a node".into(),
         upwards: "overhead, %".into(),
-        is_logarithmic: true,
+        scale: Scale::Along,
         lines: [Policy::Planned, Policy::Blind, Policy::Shuffled].map(line).into(),
     }
 }

@@ -2,22 +2,23 @@
 //! Seeded randomness. Each thing that is random has a stream of its own, so that policies that are
 //! compared meet the same failures at the same times, whatever else they draw.
 
-use rand_core::{RngCore, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub struct Random(Xoshiro256PlusPlus);
+pub struct Random(SmallRng);
 
 impl Random {
     /// Stream number `stream` of a seed.
     pub fn new(seed: u64, stream: u64) -> Self {
-        Self(Xoshiro256PlusPlus::seed_from_u64(seed.rotate_left(32) ^ stream))
+        Self(SmallRng::seed_from_u64(seed.rotate_left(32) ^ stream))
     }
 
     /// Evenly in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.random()
     }
 
     /// Exponential with this rate per second, seconds.
@@ -34,6 +35,11 @@ impl Random {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // below count
     pub fn below(&mut self, count: u32) -> u32 {
         ((self.unit() * f64::from(count)) as u32).min(count.saturating_sub(1))
+    }
+
+    /// One of them; none if there are none.
+    pub fn choice<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
+        all.choose(&mut self.0)
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `./x sim schedule`: 24 jobs that save to one file system, uncoordinated and by the service.
 
-use crate::chart::{Chart, Line};
+use crate::chart::{Chart, Line, Scale};
 use crate::random::Random;
 use crate::site::{JobSpec, Policy, Site, Waste, run};
 use crate::stats::{Estimate, gain, mean};
@@ -170,7 +170,7 @@ fn chart(rows: &[Row]) -> Chart {
         title: "Node time that is no progress: 24 jobs, one file system".into(),
         along: "share of time that the file system is written to".into(),
         upwards: "waste, %".into(),
-        is_logarithmic: false,
+        scale: Scale::Linear,
         lines: vec![
             line("service", |row| &row.coordinated),
             line("in turn, standing still", |row| &row.in_turn),

@@ -33,7 +33,7 @@ fn nobody_waits_for_a_service_that_has_ended() {
 fn without_failures_and_others_a_job_only_writes() {
     let mut alone = site(1, 0.1, 20.0);
     alone.jobs.truncate(1);
-    alone.jobs[0].mtbf_s = 1e12;
+    alone.jobs[0].mtbf_s = 1e9; // an interval of days, no failure within them
     let waste = run(&alone, SITE, 1);
     assert!(waste.rework + waste.restart + waste.wait < 1e-12 && waste.write > 0.0, "{waste:?}");
 }

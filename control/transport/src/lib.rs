@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How bytes travel between the programs of a job: UNIX sockets within a host, encrypted TCP
-//! between hosts.
+//! between hosts, and datagrams between its nodes (`gossip`).
 //!
 //! Whoever connects is a *pending peer* first. It becomes a *connection* by showing that it may
 //! speak with us: a UNIX peer by the kernel's word on its user, a TCP peer by knowing the job's
@@ -13,6 +13,7 @@ mod address;
 mod connection;
 mod directory;
 mod error;
+mod gossip;
 mod secret;
 mod secure;
 mod unix;
@@ -24,6 +25,7 @@ pub use directory::{
     runtime_dir,
 };
 pub use error::{SecretProblem, TransportError};
+pub use gossip::{Gossip, Part, Verdict};
 pub use secret::Secret;
 pub use secure::{SecureListener, dial, dial_any};
 pub use unix::{UnixTransport, connect_unix};

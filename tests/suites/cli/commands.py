@@ -45,6 +45,7 @@ def test_help_lists_the_exit_codes(work):
 
 def test_errors_are_json_if_asked_for(work):
     for arguments, code in ((["run", "--json"], USAGE), (["--json", "no-such-command"], USAGE),
+                            (["plan", "--json"], USAGE),
                             (["checkpoint", "nobody", "--json"], REFUSED),
                             (["restart", "nobody", "--json"], REFUSED)):
         result = fermata.fermata(work, *arguments)
@@ -63,7 +64,8 @@ def test_every_answer_is_one_json_value(work):
     job.finish()
     for command in (["jobs"], ["snapshots", "job"], ["inspect", "job", "--rank", 1],
                     ["verify", "job"], ["prune", "job", "--keep", 1], ["mpi", "list"],
-                    ["doctor"], ["completions", "fish"], ["man", work / "man"]):
+                    ["doctor"], ["plan", "--nodes", "64"], ["completions", "fish"],
+                    ["man", work / "man"]):
         fermata.as_json(fermata.fermata(work, *command, "--json"))
     seen = fermata.as_json(fermata.fermata(work, "inspect", "job", "--json"))["images"][0]["files"]
     check_equal(seen[0]["kind"], "standard stream", "kind of the first descriptor")
