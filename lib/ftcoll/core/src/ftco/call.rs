@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a process knows during one call: whom it covers, whom it waits for, what it promised.
+
+use super::{Contribution, Operation, Value};
+use crate::tree::Tree;
+use crate::{Rank, Time};
+use std::collections::BTreeSet;
+
+/// A process that is waited for: since when it is silent, and whether it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Watch {
+    pub since: Time,
+    pub is_asked: bool,
+}
+
+impl Watch {
+    pub fn from(since: Time) -> Self {
+        Self { since, is_asked: false }
+    }
+
+    /// When something is to be done about it: to ask at half the limit, to give up at the limit.
+    pub fn due(self, limit: Time) -> Time {
+        self.since + if self.is_asked { limit } else { limit / 2 }
+    }
+}
+
+/// What is known of the values of a subtree.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Held<V> {
+    Waits(Watch),
+    Got(Contribution<V>),
+}
+
+/// A part of what a process covers: itself, or the subtree under a rank.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Slot<V> {
+    pub rank: Rank,
+    pub held: Held<V>,
+}
+
+/// One call in progress.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Call<V> {
+    pub operation: Operation,
+    /// In the order of the tree. Invariant: no subtree holds another.
+    pub cover: Vec<Slot<V>>,
+    /// Dead processes of the cover, whose children are in it in their place.
+    pub lost: Vec<Rank>,
+    pub is_root: bool,
+    pub parent: Option<(Rank, Watch)>,
+    /// Verdicts of roots below this are not taken.
+    pub promised: Rank,
+    /// The cover's values, once all are there.
+    pub contribution: Option<Contribution<V>>,
+    /// Who has been sent it.
+    pub sent_to: Vec<Rank>,
+    /// Contributions of processes that are not in the cover: of those below a process that is
+    /// waited for and may be dead, and of those that expect this one to become the root.
+    pub orphans: Vec<(Rank, Contribution<V>)>,
+    /// Others that want the verdict from here.
+    pub askers: Vec<Rank>,
+    /// Given up in this call. They are sent the verdict, should one of them live after all.
+    pub suspects: Vec<Rank>,
+}
+
+impl<V: Value> Call<V> {
+    pub fn new(operation: Operation) -> Self {
+        Self {
+            operation,
+            cover: Vec::new(),
+            lost: Vec::new(),
+            is_root: false,
+            parent: None,
+            promised: 0,
+            contribution: None,
+            sent_to: Vec::new(),
+            orphans: Vec::new(),
+            askers: Vec::new(),
+            suspects: Vec::new(),
+        }
+    }
+
+    /// Whether values are gathered without being asked for.
+    pub fn gathers(&self) -> bool {
+        self.operation != Operation::Bcast
+    }
+
+    /// A slot of the cover for a living process, filled if its contribution came already.
+    pub fn slot(&self, rank: Rank, now: Time) -> Slot<V> {
+        let came = self.orphans.iter().find(|(origin, _)| *origin == rank);
+        let held = came.map_or(Held::Waits(Watch::from(now)), |(_, c)| Held::Got(c.clone()));
+        Slot { rank, held }
+    }
+
+    /// The living processes at the top of the subtree of `rank`; the dead above them go to `lost`.
+    pub fn expand(
+        tree: &Tree,
+        rank: Rank,
+        dead: &BTreeSet<Rank>,
+        lost: &mut Vec<Rank>,
+    ) -> Vec<Rank> {
+        let (mut living, mut open) = (Vec::new(), vec![rank]);
+        while let Some(at) = open.pop() {
+            if dead.contains(&at) {
+                lost.push(at);
+                let below = open.len();
+                open.extend(tree.children(at));
+                open[below..].reverse();
+            } else {
+                living.push(at);
+            }
+        }
+        living
+    }
+
+    /// Puts `slots` in the place of the one of `rank`.
+    pub fn replace(&mut self, rank: Rank, slots: Vec<Slot<V>>) {
+        if let Some(at) = self.cover.iter().position(|slot| slot.rank == rank) {
+            self.cover.splice(at..=at, slots);
+        }
+    }
+
+    /// Whether `rank` is waited for as a part of the cover.
+    pub fn waits_for(&self, rank: Rank) -> bool {
+        self.cover.iter().any(|s| s.rank == rank && matches!(s.held, Held::Waits(_)))
+    }
+
+    /// A sign of life.
+    pub fn hear(&mut self, from: Rank, now: Time) {
+        for slot in &mut self.cover {
+            if let Held::Waits(watch) = &mut slot.held
+                && slot.rank == from
+            {
+                *watch = Watch::from(now);
+            }
+        }
+        if let Some((parent, watch)) = &mut self.parent
+            && *parent == from
+        {
+            *watch = Watch::from(now);
+        }
+    }
+
+    /// Takes a contribution: into the cover if it is waited for, else aside.
+    pub fn take(&mut self, from: Rank, contribution: Contribution<V>) {
+        if let Some(slot) = self.cover.iter_mut().find(|slot| slot.rank == from) {
+            if matches!(slot.held, Held::Waits(_)) {
+                slot.held = Held::Got(contribution);
+            }
+        } else if !self.orphans.iter().any(|(origin, _)| *origin == from) {
+            self.orphans.push((from, contribution));
+        }
+    }
+
+    /// The whole cover's contribution, or nothing if somebody is still waited for.
+    pub fn gathered(&self) -> Option<Contribution<V>> {
+        let mut all = Contribution { value: None::<V>, missing: self.lost.clone() };
+        for slot in &self.cover {
+            let Held::Got(part) = &slot.held else {
+                return None;
+            };
+            all.missing.extend_from_slice(&part.missing);
+            let Some(behind) = &part.value else { continue };
+            match &mut all.value {
+                Some(value) => value.merge(behind),
+                empty => *empty = Some(behind.clone()),
+            }
+        }
+        all.missing.sort_unstable();
+        all.missing.dedup();
+        Some(all)
+    }
+
+    /// Whom to send the verdict to.
+    pub fn receivers(&self, tree: &Tree, me: Rank, dead: &BTreeSet<Rank>) -> Vec<Rank> {
+        let mut receivers = Vec::new();
+        for slot in self.cover.iter().filter(|slot| slot.rank != me) {
+            receivers.extend(Self::expand(tree, slot.rank, dead, &mut Vec::new()));
+        }
+        let orphans = self.orphans.iter().map(|(origin, _)| origin);
+        for &rank in orphans.chain(&self.askers).chain(&self.suspects) {
+            if !receivers.contains(&rank) {
+                receivers.push(rank);
+            }
+        }
+        receivers
+    }
+}
