@@ -178,11 +178,12 @@ impl Broadcast {
         if self.plan.correction == Rule::None || !(self.state.is_reached || everybody) {
             return None;
         }
-        if let Begin::At(begin) = self.plan.begin
-            && now < begin
-        {
-            *wake = Some(begin);
-            return None;
+        match self.plan.begin {
+            Begin::At(begin) if now < begin => {
+                *wake = Some(begin);
+                return None;
+            }
+            _ => {}
         }
         let (side, far) = self.state.correction.next(self.plan.correction, self.plan.size)?;
         Some((neighbour(self.me, far, side, self.plan.size), Message::Correction(side)))

@@ -164,8 +164,9 @@ proptest! {
     /// Calls of all kinds in a row, with deaths at any step of any of them.
     #[test]
     fn all_living_agree(tree in tree(), calls in prop::collection::vec((0..3usize, deaths()), 1..4),
-            seed: u64) {
+            tells: bool, seed: u64) {
         let mut bed = bed(tree, seed);
+        bed.tells = tells;
         for (operation, mut deaths) in calls {
             let operation = OPERATIONS[operation];
             deaths.retain(|death| (death.rank as usize) < bed.cores.len());

@@ -42,6 +42,10 @@ pub struct Bed<C: Core> {
     pub ended: Time,
     /// Time passes while messages are under way, so the living are taken for dead.
     pub is_hasty: bool,
+    /// The living learn of each death at a drawn time, as from a connection that breaks: behind
+    /// all that the dead one had sent them, whether a call is in progress or not.
+    pub tells: bool,
+    untold: Vec<(Rank, Rank)>,
     steps: u32,
     deaths: Vec<Death>,
     seed: u64,
@@ -61,6 +65,8 @@ impl<C: Core + Debug> Bed<C> {
             now: 0,
             ended: 0,
             is_hasty: false,
+            tells: false,
+            untold: vec![],
             steps: 0,
             deaths: vec![],
             seed,
@@ -93,6 +99,10 @@ impl<C: Core + Debug> Bed<C> {
         if let Some(death) = self.deaths.iter().find(|d| d.rank == at && d.step <= self.steps) {
             left = left.min(death.sent);
             self.alive[index] = false;
+            if self.tells {
+                let others = (0..).zip(&self.alive).filter(|(_, alive)| **alive);
+                self.untold.extend(others.map(|(other, _)| (at, other)));
+            }
         }
         self.ports[index] = !asked_port || !actions.sends.is_empty();
         for (to, message) in actions.sends.into_iter().take(left) {
@@ -122,13 +132,20 @@ impl<C: Core + Debug> Bed<C> {
             self.lines.retain(|_, line| !line.is_empty());
             let ports = (0..).zip(&self.ports).filter(|(_, free)| **free);
             let ports: Vec<Rank> = ports.map(|(rank, _)| rank).collect();
-            let choices = self.lines.len() + ports.len();
+            let heard = |pair: &&(Rank, Rank)| !self.lines.contains_key(pair);
+            let news: Vec<(Rank, Rank)> = self.untold.iter().filter(heard).copied().collect();
+            let choices = self.lines.len() + ports.len() + news.len();
             let is_early = self.is_hasty && draw::bits(!self.seed, u64::from(self.steps)) % 16 == 0;
             if choices > 0 && !is_early {
                 let drawn = draw::bits(self.seed, u64::from(self.steps)) % choices as u64;
                 let drawn = usize::try_from(drawn).unwrap();
                 self.steps += 1;
-                if let Some(port) = drawn.checked_sub(self.lines.len()) {
+                let port = drawn.checked_sub(self.lines.len());
+                if let Some(piece) = port.and_then(|port| port.checked_sub(ports.len())) {
+                    let (dead, to) = news[piece];
+                    self.untold.retain(|pair| *pair != news[piece]);
+                    self.step(to, Event::Dead(dead));
+                } else if let Some(port) = port {
                     self.ports[ports[port] as usize] = false;
                     self.step(ports[port], Event::PortFree);
                 } else if let Some((&(from, to), line)) = self.lines.iter_mut().nth(drawn) {

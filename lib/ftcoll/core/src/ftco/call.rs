@@ -128,16 +128,21 @@ impl<V: Value> Call<V> {
     /// A sign of life.
     pub fn hear(&mut self, from: Rank, now: Time) {
         for slot in &mut self.cover {
-            if let Held::Waits(watch) = &mut slot.held
-                && slot.rank == from
-            {
-                *watch = Watch::from(now);
+            match &mut slot.held {
+                Held::Waits(watch) if slot.rank == from => *watch = Watch::from(now),
+                _ => {}
             }
         }
-        if let Some((parent, watch)) = &mut self.parent
-            && *parent == from
-        {
-            *watch = Watch::from(now);
+        match &mut self.parent {
+            Some((parent, watch)) if *parent == from => *watch = Watch::from(now),
+            _ => {}
+        }
+    }
+
+    /// Notes that a process wants the verdict from here.
+    pub fn ask(&mut self, from: Rank) {
+        if !self.askers.contains(&from) {
+            self.askers.push(from);
         }
     }
 

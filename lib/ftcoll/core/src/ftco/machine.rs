@@ -305,9 +305,8 @@ impl<V: Value + PartialEq> Ftco<V> {
         self.set_parent(true, now, actions);
         self.contribute(actions);
         let Some(call) = &self.state.call else { return };
-        if let Some((parent, _)) = call.parent
-            && !call.sent_to.contains(&parent)
-        {
+        let parent = call.parent.map(|(parent, _)| parent);
+        if let Some(parent) = parent.filter(|parent| !call.sent_to.contains(parent)) {
             self.send(parent, Body::KeepAlive(Wanted::Verdict), actions);
         }
     }

@@ -106,10 +106,8 @@ impl<V: Value + PartialEq> Ftco<V> {
             Body::KeepAlive(Wanted::Life) => self.send(from, Body::Ack, actions),
             Body::KeepAlive(Wanted::Verdict) => {
                 self.learn(from, actions);
-                if let Some(call) = &mut self.state.call
-                    && !call.askers.contains(&from)
-                {
-                    call.askers.push(from);
+                if let Some(call) = &mut self.state.call {
+                    call.ask(from);
                 }
                 self.send(from, Body::Ack, actions);
             }
