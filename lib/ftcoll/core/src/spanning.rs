@@ -281,21 +281,25 @@ impl<V: Value> Cast<V> {
                     self.askers.push(from);
                 }
             }
-            Body::Down(verdict) => {
-                if self.verdict.is_none() {
-                    self.attempt = attempt;
-                    self.finish(verdict, actions);
-                }
-            }
+            Body::Down(verdict) => self.take_verdict(verdict, attempt, actions),
             _ if self.verdict.is_some() => {}
             Body::Again if attempt > self.attempt => self.begin(attempt, now, actions),
-            Body::Up(value) if attempt == self.attempt => {
-                if self.awaited.remove(&from).is_some() {
-                    self.merge(value);
-                }
-            }
+            Body::Up(value) if attempt == self.attempt => self.take_value(from, value),
             body if attempt > self.attempt => self.parked.push((from, Message { attempt, body })),
             _ => {}
+        }
+    }
+
+    fn take_verdict(&mut self, verdict: Option<V>, attempt: u32, actions: &mut Doing<V>) {
+        if self.verdict.is_none() {
+            self.attempt = attempt;
+            self.finish(verdict, actions);
+        }
+    }
+
+    fn take_value(&mut self, from: Rank, value: Option<V>) {
+        if self.awaited.remove(&from).is_some() {
+            self.merge(value);
         }
     }
 

@@ -138,7 +138,9 @@ impl<V: Value + PartialEq> Ftco<V> {
         }
         self.set_parent(operation == Operation::Bcast, now, actions);
         self.look(actions);
-        let parked = std::mem::take(&mut self.state.parked);
+        let mut parked = std::mem::take(&mut self.state.parked);
+        // What somebody had said before it was taken for dead asks for nothing any more.
+        parked.retain(|(from, _)| !self.state.dead.contains(from));
         for (from, message) in parked {
             self.receive(from, message, now, actions);
         }
@@ -167,7 +169,6 @@ impl<V: Value + PartialEq> Ftco<V> {
             return;
         };
         call.is_root = true;
-        call.promised = self.me;
         if self.me == 0 {
             return;
         }
@@ -269,6 +270,7 @@ impl<V: Value + PartialEq> Ftco<V> {
     }
 
     fn give_up(&mut self, rank: Rank, now: Time, actions: &mut Doing<V>) {
+        self.state.spoken.remove(&rank);
         if !self.state.dead.insert(rank) {
             return;
         }

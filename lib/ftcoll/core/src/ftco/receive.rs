@@ -134,6 +134,8 @@ impl<V: Value + PartialEq> Ftco<V> {
             call.promised = call.promised.max(from);
         }
         call.parent = Some((from, Watch::from(now)));
+        // It may die once more, as it were: who is waited for can be given up.
+        self.state.dead.remove(&from);
         if is_above {
             let between = tree.ancestors(self.me).take_while(|&rank| rank != from);
             self.hear_say(between, true, actions);
@@ -167,7 +169,10 @@ impl<V: Value + PartialEq> Ftco<V> {
         let Some(call) = &mut self.state.call else {
             return;
         };
-        if call.is_root || root >= call.promised {
+        // A root takes what it is told by those whom it has asked, but not what an earlier root,
+        // which somebody else has replaced meanwhile, had sent to it before.
+        let is_answer = call.is_root && call.waits_for(from);
+        if is_answer || root >= call.promised {
             let root = if call.is_root { self.me } else { root };
             self.adopt(verdict, root, Some(from), actions);
         } else if call.waits_for(from) {
