@@ -282,7 +282,9 @@ impl Job<'_> {
         let scope = self.trace.classes[class].scope;
         let mut one = [0];
         match self.trace.topology.lost(scope, component, &mut one) {
-            Lost::Nothing => {}
+            // What is made behind the job continues; where the job stands, the ranks make it.
+            Lost::Nothing if self.behind => {}
+            Lost::Nothing => self.break_off(),
             lost => self.lose(lost),
         }
         let found = self.snapshots.iter().rev().find_map(|(epoch, snapshot)| {
@@ -324,6 +326,11 @@ impl Job<'_> {
             }
         }
         // What was being made has lost a part of what it is made from.
+        self.break_off();
+    }
+
+    /// No level is being made any more; all that were wanted stay due.
+    fn break_off(&mut self) {
         self.active = None;
         self.paused.clear();
         for place in 1..self.outcome.restarts.len() {

@@ -14,10 +14,25 @@ fn the_load_is_what_was_asked_for() {
 }
 
 #[test]
-fn order_is_better_than_none_where_there_is_much_to_write() {
-    let (old, new) = (wastes(Policy::Measured, 0.5, 8), wastes(SITE, 0.5, 8));
-    let found = gain(&totals(&new), &totals(&old));
-    assert!(found.low() > 0.1, "{found:?}");
+fn order_is_worth_a_fifth_where_two_fifths_of_the_time_are_written() {
+    let of = |policy| wastes(policy, 0.4, 10);
+    let (old, new, bound) = (of(Policy::Alone), of(SITE), of(Policy::Undisturbed));
+    let found = less(&new, &old);
+    assert!(found.value > 0.15 && found.low() > 0.1, "{found:?}");
+    // Next to nothing is left for a better order.
+    let left = less(&bound, &new);
+    assert!(left.value < 0.03, "{left:?}");
+}
+
+#[test]
+fn order_is_never_worse_than_none() {
+    for load in [0.05, 0.2, 0.8, 1.0] {
+        let new = wastes(SITE, load, 6);
+        for policy in [Policy::Alone, Policy::Measured] {
+            let found = less(&new, &wastes(policy, load, 6));
+            assert!(found.value > -0.01, "{load} {policy:?}: {found:?}");
+        }
+    }
 }
 
 #[test]
