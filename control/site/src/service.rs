@@ -8,6 +8,7 @@
 //! Who leads among replicas is decided elsewhere and told by `Lead`. One that does not lead answers
 //! nothing.
 
+use crate::client::AGAIN_MS;
 use crate::order::{TRY_ALL, Task, arrange};
 use crate::{Answer, JobId, Lease, Offer};
 use std::collections::BTreeMap;
@@ -133,7 +134,10 @@ impl Service {
         let due_ms = now_ms.saturating_add(offer.due_in_ms);
         let until_ms = now_ms + FORGET_MS;
         self.known.insert(offer.job, Known { offer, due_ms, until_ms });
-        let start_s = self.planned_start_s(offer.job, now_ms);
+        let free_s = self.free_s(now_ms);
+        // One that is due asks again before the store is free: there is nothing to arrange yet.
+        let is_early = offer.due_in_ms <= 0 && free_s * 1e3 >= AGAIN_MS as f64;
+        let start_s = if is_early { free_s } else { self.planned_start_s(offer.job, now_ms) };
         if start_s <= SLOP_S && self.given.is_empty() {
             return self.accept(offer, now_ms);
         }
