@@ -298,7 +298,7 @@ impl Follower {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates
-fn milliseconds(seconds: f64) -> u64 {
+pub(crate) fn milliseconds(seconds: f64) -> u64 {
     (seconds * 1e3).round() as u64
 }
 

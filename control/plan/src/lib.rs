@@ -12,7 +12,8 @@
 //! Floors, each of which knows only those before it: `units`, `topology`; `placement` (sets and
 //! partners over groups, and what survives); `cost`; `system` (the input as people write it);
 //! `overhead`; `simple` (Young, Daly, one rate, to compare with); `optimise`; `follow`, the machine
-//! that a job follows its plan by.
+//! that a job follows its plan by; `pace`, which says when a job saves of itself, with a plan or
+//! without.
 //!
 //! Invariant: no I/O, no clock, no randomness. What `./x sim plan` simulates is this crate.
 //! Source: E. Gelenbe, On the optimum checkpoint interval, JACM 26(2), 1979, for the renewal
@@ -23,6 +24,7 @@ pub mod cost;
 pub mod follow;
 pub mod optimise;
 pub mod overhead;
+pub mod pace;
 pub mod placement;
 pub mod simple;
 pub mod system;
