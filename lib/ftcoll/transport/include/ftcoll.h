@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collectives that survive dead processes. Link with -lftcoll.
+//
+// Processes of a job know each other by rank (0, 1, ..). A call of a communicator blocks until it
+// has a result, which is the same at all processes that live, and which says whose contributions
+// it lacks; a dead process costs the first call after its death a timeout at most, later ones
+// nothing. All members of a communicator make the same calls of it in the same order. Calls of
+// different communicators may be made by different threads at a time.
+//
+// Every function returns FTC_OK or says what failed: ftc_error() has the text.
+#ifndef FTCOLL_H
+#define FTCOLL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ftc_door ftc_door;    // listens; has not met the others yet
+typedef struct ftc_world ftc_world;  // a process of a job
+typedef struct ftc_comm ftc_comm;    // some of them, or all
+
+enum {
+  FTC_OK = 0,
+  FTC_ROOT_DIED = 1,   // and no living process has a result
+  FTC_MISMATCH = 2,    // the processes' calls differ in length, type or operation
+  FTC_FORGOTTEN = 3,   // others took this process for dead and are far ahead
+  FTC_DEADLINE = 4,    // somebody lives and did not enter; the communicator is of no more use
+  FTC_BUSY = 5,        // another thread is in a call of the communicator
+  FTC_OPERATION = 6,   // not defined for the type
+  FTC_ARGUMENT = 7,    // a rank, a length, a pointer or a number that cannot be
+  FTC_JOIN = 8         // the job cannot be joined
+};
+
+typedef enum {
+  FTC_INT8 = 1, FTC_INT16, FTC_INT32, FTC_INT64,
+  FTC_UINT8, FTC_UINT16, FTC_UINT32, FTC_UINT64,
+  FTC_FLOAT, FTC_DOUBLE,
+  FTC_COMPLEX_FLOAT, FTC_COMPLEX_DOUBLE,
+  FTC_SHORT_INT, FTC_INT_INT, FTC_LONG_INT,  // struct { short value; int index; } and so on,
+  FTC_FLOAT_INT, FTC_DOUBLE_INT              // for FTC_MINLOC and FTC_MAXLOC
+} ftc_type;
+
+typedef enum {
+  FTC_SUM = 1, FTC_PROD, FTC_MIN, FTC_MAX, FTC_LAND, FTC_LOR, FTC_LXOR, FTC_BAND, FTC_BOR,
+  FTC_BXOR, FTC_MINLOC, FTC_MAXLOC
+} ftc_op;
+
+// An operation of the program's own: behind[i] = ahead[i] op behind[i]. It is called by the thread
+// that is in the call, or by another one that is in a call, never by two at a time.
+typedef struct {
+  void (*function)(const void *ahead, void *behind, size_t count, void *context);
+  void *context;
+  size_t element_bytes;
+  int commutes;  // if not, the order of the operands is that of the ranks
+} ftc_user_op;
+
+// How a call has ended. The caller sets `missing` and `room`; both may be 0.
+typedef struct {
+  int32_t processes;      // of the communicator
+  int32_t contributions;  // in the result
+  int32_t *missing;       // whose the result lacks, as many as there is room for
+  int32_t room;
+} ftc_ended;
+
+// Times in milliseconds; 0: what ftc_join() takes if the environment says nothing.
+typedef struct {
+  const char *address;       // IP to listen at; NULL: this host alone can connect
+  uint32_t meeting_ms;       // until all have to have connected (60 000)
+  uint32_t timeout_ms;       // of silence, until a process is dead (2000)
+  uint32_t timeout_step_ms;  // more for each level of the tree above the leaves (50)
+  uint32_t deadline_ms;      // of a call that somebody who lives does not enter (600 000)
+  uint32_t only_silence;     // not 0: a connection that breaks is no death
+} ftc_options;
+
+// The text of what failed last in this thread.
+const char *ftc_error(void);
+
+// Joins the job by the environment: FTCOLL_KEY (64 hexadecimal digits), FTCOLL_RANK, FTCOLL_SIZE,
+// FTCOLL_DIR (a directory that all processes see and only their user can enter). Blocks.
+int ftc_join(ftc_world **world);
+
+// The same by other means: listens for those who know the key, and says where ("IP:PORT"); when
+// all addresses are known, in the order of the ranks, ftc_meet() connects, blocks until all have
+// come, and frees the door.
+int ftc_listen(const uint8_t key[32], const ftc_options *options, ftc_door **door, char *address,
+               size_t room);
+int ftc_meet(ftc_door *door, int32_t rank, int32_t size, const char *const *addresses,
+             ftc_world **world);
+
+int32_t ftc_rank(const ftc_world *world);
+int32_t ftc_size(const ftc_world *world);
+
+// Waits for the others, at most until the deadline, closes all connections, frees the world. Its
+// communicators are freed before.
+int ftc_leave(ftc_world *world);
+
+// Communicators. Nobody waits; members make those of the same members in the same order.
+int ftc_comm_all(ftc_world *world, ftc_comm **comm);
+int ftc_comm_of(ftc_world *world, const int32_t *ranks, int32_t count, ftc_comm **comm);
+int32_t ftc_comm_rank(const ftc_comm *comm);
+int32_t ftc_comm_size(const ftc_comm *comm);
+void ftc_comm_free(ftc_comm *comm);
+
+// The collectives. Buffers hold `count` elements; `send` and `receive` may be the same. `ended` may
+// be NULL. Only the root's `receive` is written to by a reduction.
+int ftc_barrier(ftc_comm *comm, ftc_ended *ended);
+int ftc_bcast(ftc_comm *comm, void *buffer, size_t count, ftc_type type, int32_t root,
+              ftc_ended *ended);
+int ftc_reduce(ftc_comm *comm, const void *send, void *receive, size_t count, ftc_type type,
+               ftc_op op, int32_t root, ftc_ended *ended);
+int ftc_allreduce(ftc_comm *comm, const void *send, void *receive, size_t count, ftc_type type,
+                  ftc_op op, ftc_ended *ended);
+int ftc_reduce_user(ftc_comm *comm, const void *send, void *receive, size_t count,
+                    const ftc_user_op *op, int32_t root, ftc_ended *ended);
+int ftc_allreduce_user(ftc_comm *comm, const void *send, void *receive, size_t count,
+                       const ftc_user_op *op, ftc_ended *ended);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a process knows of its communicators: which machine a message is for, when a machine wants
+//! to be woken, who is dead. It does one round at a time and never waits.
+
+use crate::error::CallError;
+use crate::lane::{Doing, Lane, LaneKey};
+use crate::net::{Arrival, Net};
+use crate::value::{Data, Slot, UserOp};
+use crate::wire::{self, Address};
+use fermata_ftcoll::ftco::{self, Operation, Timeouts, Verdict};
+use fermata_ftcoll::{Actions, Event, Rank, Time};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Instant;
+
+/// Frames of one process for communicators that are not made here yet. One who sends more is
+/// broken: it could not be so many calls ahead.
+const EARLY_MAX: usize = 4096;
+
+/// How the processes of a job deal with failures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// In nanoseconds.
+    pub timeouts: Timeouts,
+    /// Whether a connection that breaks is a death; else only silence is.
+    pub heeds_closing: bool,
+}
+
+/// A communicator.
+struct Group {
+    /// World ranks, by rank in the communicator.
+    members: Vec<Rank>,
+    me: Rank,
+    lanes: BTreeMap<LaneKey, Lane>,
+    state: Use,
+}
+
+/// Whether a communicator can begin a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Free,
+    InCall,
+    /// A call has been given up, and may still be in progress at others.
+    Spent,
+}
+
+impl Group {
+    fn size(&self) -> Rank {
+        Rank::try_from(self.members.len()).unwrap_or(Rank::MAX)
+    }
+
+    fn rank_of(&self, world: Rank) -> Option<Rank> {
+        let at = self.members.iter().position(|&member| member == world)?;
+        Rank::try_from(at).ok()
+    }
+}
+
+/// The machines and the connections of a process.
+pub(crate) struct Engine {
+    net: Net,
+    rules: Rules,
+    begun: Instant,
+    groups: BTreeMap<u64, Group>,
+    /// Bodies for communicators that are not made yet: by whom, what.
+    early: BTreeMap<u64, Vec<(Rank, Vec<u8>)>>,
+    /// Taken for dead by some machine, and not heard of since.
+    suspected: BTreeSet<Rank>,
+    arrivals: Vec<Arrival>,
+    actions: Doing,
+    frame: Vec<u8>,
+}
+
+impl Engine {
+    pub fn new(net: Net, rules: Rules) -> Self {
+        Self {
+            net,
+            rules,
+            begun: Instant::now(),
+            groups: BTreeMap::new(),
+            early: BTreeMap::new(),
+            suspected: BTreeSet::new(),
+            arrivals: Vec::new(),
+            actions: Actions::default(),
+            frame: Vec::new(),
+        }
+    }
+
+    fn now(&self) -> Time {
+        Time::try_from(self.begun.elapsed().as_nanos()).unwrap_or(Time::MAX)
+    }
+
+    /// Makes a communicator of these world ranks, of which this process is number `me`.
+    pub fn make_group(&mut self, id: u64, members: Vec<Rank>, me: Rank) {
+        let group = Group { members, me, lanes: BTreeMap::new(), state: Use::Free };
+        self.groups.insert(id, group);
+        for (from, body) in self.early.remove(&id).unwrap_or_default() {
+            self.deliver(from, &body);
+        }
+    }
+
+    /// Forgets a communicator.
+    pub fn free_group(&mut self, id: u64) {
+        self.groups.remove(&id);
+    }
+
+    /// Takes the communicator for a call.
+    pub fn take_group(&mut self, id: u64) -> Result<(), CallError> {
+        let group = self.groups.get_mut(&id).ok_or(CallError::Argument)?;
+        match group.state {
+            Use::InCall => Err(CallError::Busy),
+            Use::Spent => Err(CallError::Deadline),
+            Use::Free => {
+                group.state = Use::InCall;
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends the call of a communicator, which has a result or was given up.
+    pub fn release_group(&mut self, id: u64, has_result: bool) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.state = if has_result { Use::Free } else { Use::Spent };
+        }
+    }
+
+    /// Begins a call.
+    pub fn start(
+        &mut self,
+        to: Address,
+        operation: Operation,
+        value: Option<Data>,
+        op: Option<UserOp>,
+    ) {
+        let suspected: Vec<_> = self.suspected.iter().copied().collect();
+        for world in suspected {
+            self.tell_death(to, world);
+        }
+        self.with_lane(to, |lane| {
+            lane.slot.set(op);
+            lane.prepare(operation, value);
+            Event::Start
+        });
+    }
+
+    /// Whether a barrier has to come before the next broadcast of the lane.
+    pub fn is_far_ahead(&self, to: Address) -> bool {
+        self.lane(to).is_some_and(Lane::is_far_ahead)
+    }
+
+    /// Whether the call of a lane has ended.
+    pub fn has_result(&self, to: Address) -> bool {
+        self.lane(to).is_some_and(Lane::has_result)
+    }
+
+    /// How the call of a lane has ended.
+    pub fn take_result(&mut self, to: Address) -> Option<Verdict<Data>> {
+        let group = self.groups.get_mut(&to.group)?;
+        group.lanes.get_mut(&to.lane)?.take_result()
+    }
+
+    fn lane(&self, to: Address) -> Option<&Lane> {
+        self.groups.get(&to.group)?.lanes.get(&to.lane)
+    }
+
+    /// Where values for the lane find the program's operation.
+    pub fn slot(&mut self, to: Address) -> Slot {
+        self.lane_of(to).map(|lane| lane.slot.clone()).unwrap_or_default()
+    }
+
+    /// Does all that can be done without waiting.
+    pub fn progress(&mut self) -> io::Result<()> {
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        self.net.turn(&mut arrivals)?;
+        self.arrivals = self.take_in(arrivals);
+        let now = self.now();
+        let due = |lane: &Lane| lane.is_due(now);
+        for to in self.lanes_where(due) {
+            self.with_lane(to, |_| Event::Timer);
+        }
+        Ok(())
+    }
+
+    /// Lets the machines have what has come; returns the emptied list.
+    pub fn take_in(&mut self, mut arrivals: Vec<Arrival>) -> Vec<Arrival> {
+        for arrival in arrivals.drain(..) {
+            match arrival {
+                Arrival::Body(from, body) => self.deliver(from, &body),
+                Arrival::Lost(rank) => self.lose(rank),
+            }
+        }
+        arrivals
+    }
+
+    /// Ends all connections.
+    pub fn close(&mut self) {
+        self.net.close();
+    }
+
+    /// How long to wait if nothing comes; `None` if nothing is due.
+    pub fn next_due(&self) -> Option<std::time::Duration> {
+        let lanes = self.groups.values().flat_map(|group| group.lanes.values());
+        let wake = lanes.filter_map(Lane::wake).min()?;
+        Some(std::time::Duration::from_nanos(wake.saturating_sub(self.now())))
+    }
+
+    /// Whether something waits to be sent.
+    pub fn is_sending(&self) -> bool {
+        self.net.is_sending()
+    }
+
+    fn lanes_where(&self, is_meant: impl Fn(&Lane) -> bool) -> Vec<Address> {
+        let mut found = Vec::new();
+        for (&group, room) in &self.groups {
+            let lanes = room.lanes.iter().filter(|(_, lane)| is_meant(lane));
+            found.extend(lanes.map(|(&lane, _)| Address { group, lane }));
+        }
+        found
+    }
+
+    /// A body that has come. One that no process of this job writes ends the connection.
+    fn deliver(&mut self, from: Rank, body: &[u8]) {
+        self.suspected.remove(&from);
+        if self.try_deliver(from, body).is_err() {
+            let mut arrivals = Vec::new();
+            self.net.dismiss(from, &mut arrivals);
+            self.lose(from);
+        }
+    }
+
+    fn try_deliver(&mut self, from: Rank, body: &[u8]) -> Result<(), wire::Malformed> {
+        let to = wire::address(body)?;
+        let Some(group) = self.groups.get(&to.group) else {
+            return self.keep(to.group, from, body);
+        };
+        let (size, rank) = (group.size(), group.rank_of(from).ok_or(wire::Malformed)?);
+        if to.lane.root >= size {
+            return Err(wire::Malformed);
+        }
+        let slot = self.lane_of(to).ok_or(wire::Malformed)?.slot.clone();
+        let message = wire::read(body, size, &slot)?;
+        self.with_lane(to, |lane| lane.message(rank, message));
+        Ok(())
+    }
+
+    /// Keeps a body for a communicator that is not made here yet, and says that this process
+    /// lives.
+    fn keep(&mut self, group: u64, from: Rank, body: &[u8]) -> Result<(), wire::Malformed> {
+        if let Some(ack) = wire::ack_of(body) {
+            self.net.send(from, &ack);
+        }
+        let kept = self.early.entry(group).or_default();
+        if kept.iter().filter(|(rank, _)| *rank == from).count() >= EARLY_MAX {
+            return Err(wire::Malformed);
+        }
+        kept.push((from, body.to_vec()));
+        Ok(())
+    }
+
+    /// Nothing will come from this process any more.
+    fn lose(&mut self, world: Rank) {
+        self.early.values_mut().for_each(|kept| kept.retain(|(rank, _)| *rank != world));
+        if self.rules.heeds_closing {
+            for to in self.lanes_where(|_| true) {
+                self.tell_death(to, world);
+            }
+        }
+    }
+
+    fn tell_death(&mut self, to: Address, world: Rank) {
+        let rank = self.groups.get(&to.group).and_then(|group| group.rank_of(world));
+        if let Some(rank) = rank {
+            self.with_lane(to, |lane| lane.death(rank));
+        }
+    }
+
+    /// The lane, made if it is not there. One that is made knows who is dead.
+    fn lane_of(&mut self, to: Address) -> Option<&mut Lane> {
+        let group = self.groups.get_mut(&to.group)?;
+        if !group.lanes.contains_key(&to.lane) {
+            let mut lane = Lane::new(to.lane, group.me, group.size(), self.rules.timeouts);
+            if self.rules.heeds_closing {
+                for rank in self.net.lost().filter_map(|world| group.rank_of(world)) {
+                    // Between calls nothing follows from a death but that it is remembered.
+                    lane.step(lane.death(rank), 0, &mut self.actions);
+                    self.actions.clear();
+                }
+            }
+            group.lanes.insert(to.lane, lane);
+        }
+        group.lanes.get_mut(&to.lane)
+    }
+
+    /// Lets the lane's machine do a step, and sends what it says.
+    fn with_lane(
+        &mut self,
+        to: Address,
+        event: impl FnOnce(&mut Lane) -> Event<ftco::Message<Data>>,
+    ) {
+        let now = self.now();
+        let mut actions = std::mem::take(&mut self.actions);
+        let Some(lane) = self.lane_of(to) else { return };
+        let event = event(lane);
+        let had_result = lane.has_result();
+        lane.step(event, now, &mut actions);
+        let has_ended = lane.has_result() && !had_result;
+        let sends: Vec<_> =
+            actions.sends.drain(..).map(|(rank, m)| (lane.to_real(rank), m)).collect();
+        self.actions = actions;
+        let Some(group) = self.groups.get(&to.group) else { return };
+        for (rank, message) in sends {
+            let Some(&world) = group.members.get(rank as usize) else { continue };
+            self.frame.clear();
+            wire::write(to, &message, &mut self.frame);
+            self.net.send(world, &self.frame);
+        }
+        if has_ended {
+            let dead = group.lanes.get(&to.lane).into_iter().flat_map(Lane::dead);
+            let worlds = dead.filter_map(|rank| group.members.get(rank as usize));
+            self.suspected.extend(worlds);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Collectives that survive dead processes, over TCP: the machines of `fermata-ftcoll` driven by
+//! sockets. `include/ftcoll.h` is the same for C.
+//!
+//! ```text
+//! world        a process of a job: meets the others, waits in calls, answers between them
+//!   comm       communicators and their calls          environment   joining by FTCOLL_*
+//!   engine     which machine a message is for, and who is dead; never waits
+//!     lane     the machine of one communicator for one root
+//!     net      all connections: link (one socket), channel (its secrecy), key
+//! value, numbers   elements and operations            wire          messages as bytes
+//! ```
+//!
+//! Invariants: every wait ends; nothing is heard from who does not know the job's key; a broken
+//! connection and a malformed message are the death of the process at its other end.
+
+mod abi;
+mod channel;
+mod comm;
+mod engine;
+pub mod environment;
+mod error;
+mod key;
+mod lane;
+mod link;
+mod net;
+mod numbers;
+mod value;
+mod wire;
+mod world;
+
+pub use comm::{Combine, Comm, Ended};
+pub use error::{CallError, JoinError};
+pub use fermata_ftcoll::Rank;
+pub use key::Key;
+pub use value::{Function, Kind, Op, UserOp};
+pub use world::{Door, Options, World};

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All connections of a process: at the beginning each process dials those of lower rank and is
+//! dialed by those of higher rank, and then the listening socket is closed for good.
+//!
+//! Invariants: nothing of a connection is looked at before its other end has shown the key; a
+//! stranger is sent away after a few seconds; nothing here blocks.
+
+use crate::key::Key;
+use crate::link::{Greeting, Link};
+use fermata_ftcoll::Rank;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time for a connection to show the key.
+const STRANGER_LIMIT: Duration = Duration::from_secs(5);
+/// Connections that have not shown the key, beside those of the job, at any time.
+const STRANGERS_MAX: usize = 64;
+const SCRATCH_BYTES: usize = 64 << 10;
+const LISTENER: u64 = u64::MAX;
+/// Of a descriptor that only wakes whoever waits.
+const BELL: u64 = u64::MAX - 1;
+
+/// What has happened.
+pub(crate) enum Arrival {
+    /// A frame's body has come from this process.
+    Body(Rank, Vec<u8>),
+    /// Nothing will come from this process any more.
+    Lost(Rank),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    Awaited,
+    Linked(usize),
+    Lost,
+}
+
+/// The connections.
+pub(crate) struct Net {
+    me: Rank,
+    key: Key,
+    epoll: Arc<OwnedFd>,
+    listener: Option<TcpListener>,
+    links: Vec<Option<Link>>,
+    /// Of each link, whether the system tells when it can be written to.
+    watched: Vec<bool>,
+    peers: Vec<Peer>,
+    scratch: Vec<u8>,
+    bodies: Vec<Vec<u8>>,
+}
+
+impl Net {
+    /// Listens at `address`; port 0: one of the system's choice.
+    pub fn listen(key: Key, address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        Ok(Self {
+            me: 0,
+            key,
+            epoll: Arc::new(epoll),
+            listener: Some(listener),
+            links: Vec::new(),
+            watched: Vec::new(),
+            peers: Vec::new(),
+            scratch: vec![0; SCRATCH_BYTES],
+            bodies: Vec::new(),
+        })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?.local_addr()
+    }
+
+    /// What to wait at for something to happen.
+    pub fn epoll(&self) -> Arc<OwnedFd> {
+        Arc::clone(&self.epoll)
+    }
+
+    /// Wakes whoever waits when `bell` can be read.
+    pub fn hang(&self, bell: impl AsFd) -> io::Result<()> {
+        Ok(epoll::add(&*self.epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?)
+    }
+
+    /// Begins to meet the others, of whom this process is number `me`.
+    pub fn meet(&mut self, me: Rank, addresses: &[SocketAddr], until: Instant) {
+        self.me = me;
+        self.peers = vec![Peer::Awaited; addresses.len()];
+        self.peers[me as usize] = Peer::Lost;
+        for (rank, &address) in (0..me).zip(addresses) {
+            let link = Link::dial(rank, address, &self.key, until);
+            if link.and_then(|link| self.add(link)).is_err() {
+                self.peers[rank as usize] = Peer::Lost;
+            }
+        }
+    }
+
+    /// Whether nobody is awaited any more.
+    pub fn is_complete(&self) -> bool {
+        !self.peers.contains(&Peer::Awaited)
+    }
+
+    /// Ends the meeting: nobody can connect any more, and who has not is taken for dead.
+    pub fn close_door(&mut self) {
+        self.listener = None;
+        for peer in self.peers.iter_mut().filter(|peer| **peer == Peer::Awaited) {
+            *peer = Peer::Lost;
+        }
+        for link in &mut self.links {
+            if link.as_ref().is_some_and(|link| link.peer.is_none()) {
+                *link = None;
+            }
+        }
+    }
+
+    /// Ends all connections.
+    pub fn close(&mut self) {
+        self.links.clear();
+        self.peers.fill(Peer::Lost);
+    }
+
+    /// Who cannot be reached.
+    pub fn lost(&self) -> impl Iterator<Item = Rank> + '_ {
+        let lost = (0..).zip(&self.peers).filter(|(_, peer)| **peer == Peer::Lost);
+        lost.map(|(rank, _)| rank).filter(|&rank| rank != self.me)
+    }
+
+    /// Sends a frame to a process, or loses it if it is dead.
+    pub fn send(&mut self, to: Rank, frame: &[u8]) {
+        if let Some(&Peer::Linked(at)) = self.peers.get(to as usize) {
+            if let Some(link) = &mut self.links[at] {
+                link.send(frame);
+            }
+            self.watch(at);
+        }
+    }
+
+    /// Ends the connection with a process that breaks the rules.
+    pub fn dismiss(&mut self, rank: Rank, arrivals: &mut Vec<Arrival>) {
+        if let Some(&Peer::Linked(at)) = self.peers.get(rank as usize) {
+            self.drop_link(at, arrivals);
+        }
+    }
+
+    /// Whether something waits to be sent.
+    pub fn is_sending(&self) -> bool {
+        self.links.iter().flatten().any(Link::wants_to_write)
+    }
+
+    /// Does what can be done without waiting.
+    pub fn turn(&mut self, arrivals: &mut Vec<Arrival>) -> io::Result<()> {
+        let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let count = match epoll::wait(&*self.epoll, &mut events[..], Some(&NO_TIME)) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        for event in &events[..count] {
+            match event.data.u64() {
+                LISTENER => self.accept(),
+                BELL => {}
+                token => self.serve(usize::try_from(token).unwrap_or(usize::MAX), arrivals),
+            }
+        }
+        if self.listener.is_some() {
+            self.dismiss_strangers(arrivals);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, link: Link) -> io::Result<()> {
+        let at = self.links.iter().position(Option::is_none).unwrap_or(self.links.len());
+        if at == self.links.len() {
+            self.links.push(None);
+            self.watched.push(false);
+        }
+        let flags = flags(link.wants_to_write());
+        epoll::add(&*self.epoll, link.stream(), EventData::new_u64(at as u64), flags)?;
+        self.watched[at] = link.wants_to_write();
+        self.links[at] = Some(link);
+        Ok(())
+    }
+
+    fn accept(&mut self) {
+        while let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) {
+            let strangers = self.links.iter().flatten().filter(|link| link.peer.is_none());
+            if strangers.count() < STRANGERS_MAX + self.peers.len() {
+                let link = Link::answer(stream, &self.key, Instant::now() + STRANGER_LIMIT);
+                // One that cannot be watched is closed, and its end takes this process for dead.
+                let _ = link.and_then(|link| self.add(link));
+            }
+        }
+    }
+
+    fn dismiss_strangers(&mut self, arrivals: &mut Vec<Arrival>) {
+        let now = Instant::now();
+        for at in 0..self.links.len() {
+            let is_over =
+                |link: &Link| link.peer.is_none() && link.dialed.is_none() && link.until <= now;
+            if self.links[at].as_ref().is_some_and(is_over) {
+                self.drop_link(at, arrivals);
+            }
+        }
+    }
+
+    /// Asks the system to tell when the link can be written to, if that matters.
+    fn watch(&mut self, at: usize) {
+        let Some(link) = &self.links[at] else { return };
+        let wants = link.wants_to_write();
+        if wants != self.watched[at] {
+            let data = EventData::new_u64(at as u64);
+            // It fails only for a descriptor that is not watched, and each is.
+            let changed = epoll::modify(&*self.epoll, link.stream(), data, flags(wants));
+            self.watched[at] = if changed.is_ok() { wants } else { self.watched[at] };
+        }
+    }
+
+    fn serve(&mut self, at: usize, arrivals: &mut Vec<Arrival>) {
+        let Some(link) = self.links.get_mut(at).and_then(Option::as_mut) else { return };
+        link.flush();
+        let bodies = &mut self.bodies;
+        bodies.clear();
+        let is_alive = link.read(&mut self.scratch, |body| bodies.push(body.to_vec()));
+        let is_known = self.introduce(at);
+        if let Some(peer) = self.links[at].as_ref().and_then(|link| link.peer) {
+            arrivals.extend(self.bodies.drain(..).map(|body| Arrival::Body(peer, body)));
+        }
+        if is_alive && is_known {
+            self.watch(at);
+        } else {
+            self.drop_link(at, arrivals);
+        }
+    }
+
+    /// Exchanges greetings. False: the other end says what it should not.
+    fn introduce(&mut self, at: usize) -> bool {
+        let Some(link) = self.links[at].as_mut() else { return false };
+        let (me, size) = (self.me, Rank::try_from(self.peers.len()).unwrap_or(Rank::MAX));
+        if let Some(to) = link.dialed {
+            link.greet(Greeting { size, from: me, to });
+        }
+        if link.peer.is_some() || self.bodies.is_empty() {
+            return true;
+        }
+        let Some(greeting) = Greeting::read(&self.bodies.remove(0)) else { return false };
+        let is_expected = match link.dialed {
+            Some(rank) => greeting.from == rank,
+            None => greeting.from > me,
+        };
+        let is_awaited = self.peers.get(greeting.from as usize) == Some(&Peer::Awaited);
+        if !is_expected || !is_awaited || greeting.to != me || greeting.size != size {
+            return false;
+        }
+        link.peer = Some(greeting.from);
+        self.peers[greeting.from as usize] = Peer::Linked(at);
+        link.greet(Greeting { size, from: me, to: greeting.from });
+        true
+    }
+
+    fn drop_link(&mut self, at: usize, arrivals: &mut Vec<Arrival>) {
+        let Some(link) = self.links[at].take() else { return };
+        // What is closed is watched no more.
+        let _ = epoll::delete(&*self.epoll, link.stream());
+        if let Some(rank) = link.peer.or(link.dialed) {
+            self.peers[rank as usize] = Peer::Lost;
+            arrivals.push(Arrival::Lost(rank));
+        }
+    }
+}
+
+const NO_TIME: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+
+fn flags(wants_to_write: bool) -> EventFlags {
+    if wants_to_write { EventFlags::IN | EventFlags::OUT } else { EventFlags::IN }
+}
+
+/// Waits until something can be done at a [`Net`], at most for `limit`.
+pub(crate) fn wait(epoll: &OwnedFd, limit: Duration) {
+    let seconds = i64::try_from(limit.as_secs()).unwrap_or(i64::MAX);
+    let timeout =
+        rustix::event::Timespec { tv_sec: seconds, tv_nsec: i64::from(limit.subsec_nanos()) };
+    let mut events = [Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 1];
+    // Interrupted or failed: whoever waits looks at the time, and at the net, again.
+    let _ = epoll::wait(epoll, &mut events[..], Some(&timeout));
+}

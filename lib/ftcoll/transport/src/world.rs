@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A process of a job: it meets the others, waits in calls, and answers between them.
+//!
+//! A thread that waits in a call drives the connections itself, so a call costs no switch of
+//! threads. Between calls the library's own thread does it: who is asked whether it lives has to
+//! answer while its program computes. One thread drives at a time, under one lock.
+
+use crate::comm::Comm;
+use crate::engine::{Engine, Rules};
+use crate::error::{CallError, JoinError};
+use crate::key::Key;
+use crate::net::{self, Net};
+use crate::value::{Data, UserOp};
+use crate::wire::Address;
+use fermata_ftcoll::Rank;
+use fermata_ftcoll::ftco::{Operation, Timeouts, Verdict};
+use rustix::event::{EventfdFlags, eventfd};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a thread that does not drive waits until it looks again, at most.
+const PAUSE: Duration = Duration::from_millis(5);
+/// The longest sleep, whatever is due.
+const SLEEP_MAX: Duration = Duration::from_secs(1);
+/// Between two looks while others are awaited at the beginning.
+const MEETING_STEP: Duration = Duration::from_millis(50);
+/// For what waits to be sent when the process leaves.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How a process takes part.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Where to listen; port 0: one of the system's choice. Unless told otherwise, this host alone
+    /// can connect.
+    pub address: SocketAddr,
+    /// How long others may take until they have connected; who has not is taken for dead.
+    pub meeting: Duration,
+    /// A process that is asked and says nothing for this long is dead.
+    pub timeout: Duration,
+    /// More of it for each level of the tree above the leaves.
+    pub timeout_step: Duration,
+    /// When a call gives up on living processes that do not enter it.
+    pub deadline: Duration,
+    /// Whether a connection that breaks is a death; else only silence is.
+    pub heeds_closing: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            meeting: Duration::from_secs(60),
+            timeout: Duration::from_secs(2),
+            timeout_step: Duration::from_millis(50),
+            deadline: Duration::from_secs(600),
+            heeds_closing: true,
+        }
+    }
+}
+
+/// A process that listens and has not met the others yet.
+pub struct Door {
+    net: Net,
+    options: Options,
+    address: SocketAddr,
+}
+
+impl Door {
+    /// Listens for those who know the key.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(key: Key, options: Options) -> Result<Self, JoinError> {
+        let net = Net::listen(key, options.address).map_err(JoinError::at("listening"))?;
+        let address = net.address().map_err(JoinError::at("listening"))?;
+        Ok(Self { net, options, address })
+    }
+
+    /// Where it listens: what the others have to be told.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Meets the others, whose addresses are in the order of their ranks, and closes the door.
+    /// Blocks until all have come or the time is over; then who has not come counts as dead.
+    ///
+    /// # Errors
+    /// There is no such rank, the system says no, or nobody has come.
+    pub fn meet(mut self, me: Rank, addresses: &[SocketAddr]) -> Result<World, JoinError> {
+        let size = Rank::try_from(addresses.len()).unwrap_or(0);
+        if me >= size {
+            return Err(JoinError::Rank { rank: me, size });
+        }
+        let until = Instant::now() + self.options.meeting;
+        self.net.meet(me, addresses, until);
+        let epoll = self.net.epoll();
+        let mut arrivals = Vec::new();
+        while !self.net.is_complete() && Instant::now() < until {
+            self.net.turn(&mut arrivals).map_err(JoinError::at("meeting the others"))?;
+            if !self.net.is_complete() {
+                net::wait(&epoll, MEETING_STEP);
+            }
+        }
+        self.net.close_door();
+        if size > 1 && self.net.lost().count() + 1 == size as usize {
+            return Err(JoinError::Alone { seconds: self.options.meeting.as_secs() });
+        }
+        World::begin(self.net, arrivals, self.options, me, size)
+    }
+}
+
+pub(crate) struct State {
+    pub engine: Engine,
+    /// Threads in calls.
+    callers: usize,
+    is_driven: bool,
+    is_closing: bool,
+}
+
+/// What the threads of a process share.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    turn: Condvar,
+    epoll: Arc<OwnedFd>,
+    bell: OwnedFd,
+    deadline: Duration,
+    pub me: Rank,
+    pub size: Rank,
+    /// Communicators made so far, by their members: the next one's number.
+    pub made: Mutex<std::collections::BTreeMap<Vec<Rank>, u64>>,
+}
+
+/// A process of a job, with all its connections. They close when it is dropped.
+pub struct World {
+    shared: Arc<Shared>,
+    helper: Option<JoinHandle<()>>,
+}
+
+impl World {
+    fn begin(
+        net: Net,
+        arrivals: Vec<net::Arrival>,
+        options: Options,
+        me: Rank,
+        size: Rank,
+    ) -> Result<Self, JoinError> {
+        let system = JoinError::at("starting");
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let bell = bell.map_err(|error| system(error.into()))?;
+        net.hang(&bell).map_err(&system)?;
+        let epoll = net.epoll();
+        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let timeouts = Timeouts {
+            base: nanoseconds(options.timeout),
+            step: nanoseconds(options.timeout_step),
+        };
+        let mut engine = Engine::new(net, Rules { timeouts, heeds_closing: options.heeds_closing });
+        engine.take_in(arrivals);
+        let state = State { engine, callers: 0, is_driven: false, is_closing: false };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            turn: Condvar::new(),
+            epoll,
+            bell,
+            deadline: options.deadline,
+            me,
+            size,
+            made: Mutex::default(),
+        });
+        let theirs = Arc::clone(&shared);
+        let helper = std::thread::Builder::new().name("ftcoll".into());
+        let helper = helper.spawn(move || theirs.attend()).map_err(&system)?;
+        Ok(Self { shared, helper: Some(helper) })
+    }
+
+    /// This process's rank.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.shared.me
+    }
+
+    /// Processes in the job, dead ones included.
+    #[must_use]
+    pub fn size(&self) -> Rank {
+        self.shared.size
+    }
+
+    /// A communicator of all processes. All have to make theirs in the same order.
+    #[must_use]
+    pub fn comm(&self) -> Comm {
+        let everybody: Vec<_> = (0..self.shared.size).collect();
+        Comm::make(&self.shared, everybody, self.shared.me)
+    }
+
+    /// A communicator of some processes, this one among them; `None` if it is not, or if a rank
+    /// occurs twice or is none. Members make those of the same members in the same order; nobody
+    /// waits.
+    #[must_use]
+    pub fn comm_of(&self, members: &[Rank]) -> Option<Comm> {
+        let me = members.iter().position(|&member| member == self.shared.me)?;
+        let mut sorted = members.to_vec();
+        sorted.sort_unstable();
+        let is_odd = sorted.windows(2).any(|pair| pair[0] == pair[1])
+            || sorted.last().is_some_and(|&last| last >= self.shared.size);
+        let me = Rank::try_from(me).ok()?;
+        (!is_odd).then(|| Comm::make(&self.shared, members.to_vec(), me))
+    }
+
+    /// Leaves the job: waits until all living processes do, or the deadline, and closes.
+    ///
+    /// # Errors
+    /// Somebody did not come; all is closed nevertheless.
+    pub fn leave(self) -> Result<(), CallError> {
+        self.comm().barrier().map(|_| ())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let until = Instant::now() + FAREWELL;
+        let mut state = self.shared.lock();
+        while state.engine.is_sending() && Instant::now() < until {
+            if state.engine.progress().is_err() {
+                break;
+            }
+            drop(state);
+            net::wait(&self.shared.epoll, Duration::from_millis(1));
+            state = self.shared.lock();
+        }
+        state.is_closing = true;
+        drop(state);
+        // Written once, to a counter that is 0: it cannot fail.
+        let _ = rustix::io::write(&self.shared.bell, &1u64.to_ne_bytes());
+        if let Some(helper) = self.helper.take() {
+            // It ends when the bell rings; a panic in it has been printed.
+            let _ = helper.join();
+        }
+        self.shared.lock().engine.close();
+    }
+}
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the library's own thread does: all that has to be done while nobody is in a call.
+    fn attend(&self) {
+        let mut limit = SLEEP_MAX;
+        loop {
+            net::wait(&self.epoll, limit);
+            let mut state = self.lock();
+            if state.is_closing {
+                return;
+            }
+            if state.callers > 0 {
+                drop(state);
+                std::thread::sleep(PAUSE);
+            } else {
+                // Without a descriptor to wait at nothing comes any more, and calls end by
+                // timeouts.
+                let is_working = state.engine.progress().is_ok();
+                limit = state.engine.next_due().unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
+                drop(state);
+                if !is_working {
+                    std::thread::sleep(PAUSE);
+                }
+            }
+        }
+    }
+
+    /// One call from beginning to end. Blocks.
+    pub fn call(
+        &self,
+        to: Address,
+        operation: Operation,
+        value: Option<Data>,
+        op: Option<UserOp>,
+    ) -> Result<Verdict<Data>, CallError> {
+        let until = Instant::now() + self.deadline;
+        let mut state = self.lock();
+        state.engine.take_group(to.group)?;
+        state.callers += 1;
+        state.engine.start(to, operation, value, op);
+        let (mut state, verdict) = self.wait_for(state, to, until);
+        state.callers -= 1;
+        state.engine.release_group(to.group, verdict.is_some());
+        drop(state);
+        self.turn.notify_all();
+        verdict.ok_or(CallError::Deadline)
+    }
+
+    fn wait_for<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        to: Address,
+        until: Instant,
+    ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
+        loop {
+            if let Some(verdict) = state.engine.take_result(to) {
+                return (state, Some(verdict));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return (state, None);
+            }
+            if state.is_driven {
+                let waited = self.turn.wait_timeout(state, PAUSE);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            // If the descriptor to wait at fails, the timeouts end the call.
+            let is_working = state.engine.progress().is_ok();
+            if state.callers > 1 {
+                self.turn.notify_all();
+            }
+            if state.engine.has_result(to) {
+                continue;
+            }
+            let due = state.engine.next_due().unwrap_or(SLEEP_MAX).min(left).min(SLEEP_MAX);
+            let limit = if state.callers > 1 || !is_working { due.min(PAUSE) } else { due };
+            state.is_driven = true;
+            drop(state);
+            net::wait(&self.epoll, limit);
+            state = self.lock();
+            state.is_driven = false;
+        }
+    }
+}
