@@ -70,7 +70,7 @@ typedef struct {
   const char *address;       // IP to listen at; NULL: this host alone can connect
   uint32_t meeting_ms;       // until all have to have connected (60 000)
   uint32_t timeout_ms;       // of silence, until a process is dead (2000)
-  uint32_t timeout_step_ms;  // more for each level of the tree above the leaves (50)
+  uint32_t timeout_step_ms;  // more for each level of the tree above the leaves (2)
   uint32_t deadline_ms;      // of a call that somebody who lives does not enter (600 000)
   uint32_t only_silence;     // not 0: a connection that breaks is no death
 } ftc_options;

@@ -2,7 +2,8 @@
 //! Joining a job by what its launcher has put into the environment: `FTCOLL_KEY` (64 hexadecimal
 //! digits), `FTCOLL_RANK`, `FTCOLL_SIZE`, and `FTCOLL_DIR`, a directory that all processes see,
 //! only their user can enter, and each leaves its address in. Optional: `FTCOLL_ADDRESS` (where
-//! to listen, an IP; else this host alone), `FTCOLL_TIMEOUT_MS`, `FTCOLL_DEADLINE_MS`.
+//! to listen, an IP; else this host alone), `FTCOLL_TIMEOUT_MS`, `FTCOLL_DEADLINE_MS`, and
+//! `FTCOLL_ONLY_SILENCE=1` (a connection that breaks is no death).
 
 use crate::error::JoinError;
 use crate::key::Key;
@@ -48,6 +49,9 @@ pub fn options() -> Result<Options, JoinError> {
     }
     if let Some(deadline) = read("FTCOLL_DEADLINE_MS", milliseconds)? {
         options.deadline = deadline;
+    }
+    if let Some(only_silence) = read("FTCOLL_ONLY_SILENCE", |text| text.parse::<u8>().ok())? {
+        options.heeds_closing = only_silence == 0;
     }
     Ok(options)
 }

@@ -3,7 +3,7 @@
 //! dialed by those of higher rank, and then the listening socket is closed for good.
 //!
 //! Invariants: nothing of a connection is looked at before its other end has shown the key; a
-//! stranger is sent away after a few seconds; nothing here blocks.
+//! stranger is sent away after some seconds; nothing here blocks.
 
 use crate::key::Key;
 use crate::link::{Greeting, Link};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Time for a connection to show the key.
-const STRANGER_LIMIT: Duration = Duration::from_secs(5);
+const STRANGER_LIMIT: Duration = Duration::from_secs(20);
 /// Connections that have not shown the key, beside those of the job, at any time.
 const STRANGERS_MAX: usize = 64;
 const SCRATCH_BYTES: usize = 64 << 10;

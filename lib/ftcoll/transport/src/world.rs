@@ -54,7 +54,7 @@ impl Default for Options {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             meeting: Duration::from_secs(60),
             timeout: Duration::from_secs(2),
-            timeout_step: Duration::from_millis(50),
+            timeout_step: Duration::from_millis(2),
             deadline: Duration::from_secs(600),
             heeds_closing: true,
         }

@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const USAGE: &str = "usage: ftcoll-trial job [--processes N] [--calls N] [--kills N] [--seed N] \
-                     [--timeout-ms N] [--only allreduce|barrier|bcast] [--limit-s N]";
+                     [--timeout-ms N] [--only allreduce|barrier|bcast] [--limit-s N] \
+                     [--only-silence 0|1]";
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -112,6 +113,7 @@ struct Job {
     timeout_ms: u64,
     limit: Duration,
     only: Option<String>,
+    only_silence: u8,
 }
 
 /// What a process has said of a call.
@@ -163,6 +165,7 @@ fn start(job: &Job, rank: Rank, key: &Key, directory: &Path) -> Result<Arc<Proce
     command.env("FTCOLL_KEY", key.to_text()).env("FTCOLL_RANK", rank.to_string());
     command.env("FTCOLL_SIZE", job.processes.to_string()).env("FTCOLL_DIR", directory);
     command.env("FTCOLL_TIMEOUT_MS", job.timeout_ms.to_string());
+    command.env("FTCOLL_ONLY_SILENCE", job.only_silence.to_string());
     command.env("FTCOLL_DEADLINE_MS", job.limit.as_millis().to_string());
     let mut child = command.stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().ok_or("no pipe")?;
@@ -310,6 +313,7 @@ fn arguments(words: &[String]) -> Option<Job> {
         timeout_ms: 2000,
         limit: Duration::from_secs(120),
         only: None,
+        only_silence: 0,
     };
     for pair in words.chunks(2) {
         let [name, value] = pair else { return None };
@@ -320,6 +324,7 @@ fn arguments(words: &[String]) -> Option<Job> {
             "--seed" => job.seed = value.parse().ok()?,
             "--timeout-ms" => job.timeout_ms = value.parse().ok()?,
             "--limit-s" => job.limit = Duration::from_secs(value.parse().ok()?),
+            "--only-silence" => job.only_silence = value.parse().ok()?,
             "--only" => job.only = Some(value.clone()),
             _ => return None,
         }
