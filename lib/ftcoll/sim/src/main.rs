@@ -5,7 +5,7 @@
 use fermata_ftcoll_sim::experiments::{
     Effort, Findings, agreement, broadcasts, chances, pictures, survival, trees, upward,
 };
-use fermata_ftcoll_sim::page::Table;
+use fermata_ftcoll_sim::page::{Table, fill};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ fn run(arguments: &Arguments) -> Result<Findings, Box<dyn std::error::Error>> {
     section("pictures", pictures::pictures(effort)?);
     section("placements", broadcasts::placements(4096, effort));
     section("65536 processes", broadcasts::comparison(65_536, effort));
-    section("chances", chances::misses(effort));
+    section("chances", chances::misses(effort)?);
     section("survival", survival::survival(effort));
     section("up-correction", upward::messages());
     section("FTCO", upward::timeouts());
@@ -71,11 +71,11 @@ fn page(arguments: &Arguments, found: &Findings) -> String {
     }
     let option = if arguments.is_full { " --full" } else { "" };
     let seed = arguments.effort.seed;
-    format!(
+    fill(&format!(
         "{HEAD}\nMade with `./x sim ftcoll{option} --seed {seed}`.\n\n## What is promised\n\n\
          {table}\n## What was seen\n{}",
         found.text
-    )
+    ))
 }
 
 fn write(page: &str, found: &Findings) -> std::io::Result<()> {

@@ -5,6 +5,7 @@
 //! some gap is longer than d is at most P (1 - u) u^(d + 1), so d = K(eps) - 1 with K(eps) =
 //! ceil(ln(P / eps) / ln(1 / u)) misses with a chance below eps.
 
+use super::pictures::{self, Curve};
 use super::{Effort, Findings};
 use crate::failures::{Placement, before};
 use crate::page::Table;
@@ -18,8 +19,12 @@ use fermata_ftcoll::tree::Tree;
 const SIZE: u32 = 1024;
 
 /// Chances of a miss over distances and shares of dead.
-pub fn misses(effort: &Effort) -> Findings {
+///
+/// # Errors
+/// If the picture cannot be drawn.
+pub fn misses(effort: &Effort) -> Result<Findings, Box<dyn std::error::Error>> {
     let mut findings = Findings::default();
+    let mut curves = Vec::new();
     let mut table = Table::new(&[
         "gossip until, dead",
         "not coloured then",
@@ -31,6 +36,8 @@ pub fn misses(effort: &Effort) -> Findings {
     let mut holds = true;
     for (until, dead) in [(20, 0), (24, 0), (28, 0), (24, SIZE / 20)] {
         let uncoloured = uncoloured(until, dead, effort);
+        let name = format!("until {until}, {dead} dead");
+        let mut curve = Curve { name, seen: vec![], predicted: vec![] };
         for distance in [2, 4, 6, 8, 12] {
             let rule = Rule::Opportunistic { distance };
             let scheme = Scheme::gossip("", SIZE, until, rule);
@@ -44,6 +51,8 @@ pub fn misses(effort: &Effort) -> Findings {
                 predicted.add(chance(share, distance));
             }
             holds &= low <= predicted.mean();
+            let at = f64::from(distance);
+            curve.seen.push((at, f64::from(hits) / f64::from(runs)));
             let mut mean = Sample::default();
             uncoloured.iter().for_each(|&share| mean.add(share));
             table.row(&[
@@ -55,14 +64,22 @@ pub fn misses(effort: &Effort) -> Findings {
                 format!("{:.4}", predicted.mean()),
             ]);
         }
+        for distance in 1..=12 {
+            let mut predicted = Sample::default();
+            uncoloured.iter().for_each(|&share| predicted.add(chance(share, distance)));
+            curve.predicted.push((f64::from(distance), predicted.mean()));
+        }
+        curves.push(curve);
     }
     findings.promise("opportunistic misses no oftener than the gaps predict", String::new(), holds);
     findings.text = format!(
-        "\n### Misses of opportunistic correction, {SIZE} processes, {} runs\n\n{table}",
+        "\n### Misses of opportunistic correction, {SIZE} processes, {} runs\n\n{table}\n![Chance \
+         of a miss over the distance: seen, and predicted at most](../img/ftcoll-misses.svg)\n",
         effort.chances
     );
+    findings.pictures.push(("ftcoll-misses.svg".into(), pictures::misses(&curves)?));
     findings.append(by_distance(effort));
-    findings
+    Ok(findings)
 }
 
 fn run_one(scheme: &Scheme, dead: u32, seed: u64, run: u32) -> u32 {

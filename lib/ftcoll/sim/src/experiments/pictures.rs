@@ -8,11 +8,13 @@ use crate::scheme::Scheme;
 use crate::world::LogP;
 use fermata_ftcoll::correction::Rule;
 use fermata_ftcoll::tree::Tree;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 use std::sync::Arc;
 
 const SIZE: u32 = 4096;
 const MACHINE: LogP = LogP::PAPER;
+const COLOURS: [RGBColor; 5] = [RED, BLUE, RGBColor(0, 130, 0), BLACK, MAGENTA];
 /// Per mille.
 const DEAD: [u32; 8] = [0, 2, 5, 10, 15, 20, 30, 40];
 
@@ -51,10 +53,21 @@ fn lines(effort: &Effort) -> Vec<Line> {
 
 type Figure = fn(&Series) -> f64;
 
-fn draw(lines: &[Line], title: &str, figure: Figure) -> Result<String, Box<dyn std::error::Error>> {
-    let colours = [RED, BLUE, GREEN, BLACK, MAGENTA];
-    let all = lines.iter().flat_map(|line| &line.points);
-    let highest = 1.25 * all.map(|(_, seen)| figure(seen)).fold(0.0, f64::max);
+/// Times differ by a factor of fifty, so they are drawn on a logarithmic scale.
+fn latencies(lines: &[Line], title: &str) -> Result<String, Box<dyn std::error::Error>> {
+    draw(lines, title, |seen| seen.last.largest(), (20.0..4000.0).log_scale())
+}
+
+fn draw<Y>(
+    lines: &[Line],
+    title: &str,
+    figure: Figure,
+    range: Y,
+) -> Result<String, Box<dyn std::error::Error>>
+where
+    Y: AsRangedCoord<Value = f64>,
+    Y::CoordDescType: ValueFormatter<f64>,
+{
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, (720, 420)).into_drawing_area();
@@ -64,9 +77,12 @@ fn draw(lines: &[Line], title: &str, figure: Figure) -> Result<String, Box<dyn s
             .margin(12)
             .x_label_area_size(36)
             .y_label_area_size(48)
-            .build_cartesian_2d(0.0..4.0, 0.0..highest)?;
-        chart.configure_mesh().x_desc("dead processes, %").light_line_style(WHITE).draw()?;
-        for (line, colour) in lines.iter().zip(colours) {
+            .build_cartesian_2d(0.0..4.0, range)?;
+        let whole = |figure: &f64| format!("{figure:.0}");
+        let mut mesh = chart.configure_mesh();
+        mesh.x_desc("dead processes, %").y_label_formatter(&whole);
+        mesh.light_line_style(WHITE).draw()?;
+        for (line, colour) in lines.iter().zip(COLOURS) {
             let points: Vec<_> = line.points.iter().map(|(x, seen)| (*x, figure(seen))).collect();
             let style = colour.stroke_width(2);
             chart
@@ -95,13 +111,10 @@ fn draw(lines: &[Line], title: &str, figure: Figure) -> Result<String, Box<dyn s
 /// If the library cannot draw.
 pub fn pictures(effort: &Effort) -> Result<Findings, Box<dyn std::error::Error>> {
     let lines = lines(effort);
-    let latency = draw(
-        &lines,
-        "Last living process reached (worst run), 4096 processes, L = 2, o = g = 1",
-        |seen| seen.last.largest(),
-    )?;
-    let messages =
-        draw(&lines, "Messages per process, 4096 processes", |seen| seen.messages.mean())?;
+    let title = "Last living process reached (worst run), 4096 processes, L = 2, o = g = 1";
+    let latency = latencies(&lines, title)?;
+    let title = "Messages per process, 4096 processes";
+    let messages = draw(&lines, title, |seen| seen.messages.mean(), 0.0..10.0)?;
     let mut findings = Findings::default();
     for (name, text) in [("ftcoll-latency.svg", latency), ("ftcoll-messages.svg", messages)] {
         findings.pictures.push((name.into(), text));
@@ -111,4 +124,61 @@ pub fn pictures(effort: &Effort) -> Result<Findings, Box<dyn std::error::Error>>
                      over the share of dead processes](../img/ftcoll-messages.svg)\n"
         .to_owned();
     Ok(findings)
+}
+
+/// Of the scale of misses.
+const LEAST: f64 = 1e-6;
+
+/// How often a miss was seen over the distance, and how often it is predicted at most.
+pub struct Curve {
+    /// For the legend.
+    pub name: String,
+    /// Distance and share of runs.
+    pub seen: Vec<(f64, f64)>,
+    /// Distance and chance.
+    pub predicted: Vec<(f64, f64)>,
+}
+
+/// Draws the chances of a miss, on a logarithmic scale; shares of 0 are left out.
+///
+/// # Errors
+/// If the library cannot draw.
+pub fn misses(curves: &[Curve]) -> Result<String, Box<dyn std::error::Error>> {
+    let title = "Runs with a miss, opportunistic: points seen, lines predicted at most";
+    let mut text = String::new();
+    {
+        let root = SVGBackend::with_string(&mut text, (720, 420)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut chart = ChartBuilder::on(&root)
+            .caption(title, ("sans-serif", 18))
+            .margin(12)
+            .x_label_area_size(36)
+            .y_label_area_size(64)
+            .build_cartesian_2d(0.0..18.0, (LEAST..2.0).log_scale())?;
+        chart
+            .configure_mesh()
+            .x_desc("distance of the correction")
+            .light_line_style(WHITE)
+            .draw()?;
+        for (curve, colour) in curves.iter().zip(COLOURS) {
+            let above = |point: &&(f64, f64)| point.1 >= LEAST;
+            let line = curve.predicted.iter().filter(above).copied();
+            let style = colour.stroke_width(2);
+            chart
+                .draw_series(LineSeries::new(line, style))?
+                .label(curve.name.clone())
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+            let points = curve.seen.iter().filter(above);
+            chart.draw_series(points.map(|&point| Circle::new(point, 4, colour.filled())))?;
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::LowerRight)
+            .background_style(WHITE)
+            .border_style(BLACK)
+            .draw()?;
+        root.present()?;
+    }
+    let described = format!("<title>{title}</title>\n<rect");
+    Ok(text.replacen("<rect", &described, 1))
 }

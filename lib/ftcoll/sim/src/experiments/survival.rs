@@ -92,9 +92,10 @@ pub fn survival(effort: &Effort) -> Findings {
     findings.text = format!(
         "\n### Misses over {runs} drawn settings\n\n2 to 256 processes, L 1 to 8, o 1 to 3, g to 2 \
          more than o, trees of all kinds and gossip of all lengths, correction synchronised or \
-         not.\n\n{table}\nThe last row is what checked correction does not promise. With the root \
-         dying at a drawn time as one of the f, fail-proof correction reached some but not all of \
-         the living in {halves} of {all_or_none} runs.\n"
+         not.\n\n{table}\nThe last row is what checked correction does not promise: for a \
+         miss, two processes around one gap have to die at the right moments. With the root dying \
+         at a drawn time as one of the f, fail-proof correction reached some but not all of the \
+         living in {halves} of {all_or_none} runs.\n"
     );
     findings
 }
