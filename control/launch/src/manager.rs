@@ -85,6 +85,12 @@ impl Manager {
         }
     }
 
+    /// On how many hosts they are, as far as it tells; at least 1.
+    pub fn hosts(&self) -> u32 {
+        let told = self.local_size.map(|here| self.size.div_ceil(here.max(1)));
+        told.or_else(|| number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"])).unwrap_or(1).max(1)
+    }
+
     /// Whether it starts ranks of this MPI.
     ///
     /// # Errors
