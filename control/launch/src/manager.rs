@@ -50,6 +50,7 @@ impl Manager {
         let mpich = text("PMI_RANK").is_some();
         let identity = text("PMIX_NAMESPACE")
             .or_else(|| text("OMPI_MCA_ess_base_jobid"))
+            .or_else(|| text("I_MPI_HYDRA_UUID"))
             .or_else(|| {
                 let step = text("SLURM_STEP_ID").or_else(|| text("SLURM_STEPID"))?;
                 Some(format!("slurm{}.{step}", text("SLURM_JOB_ID")?))
