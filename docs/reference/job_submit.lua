@@ -1,10 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- For slurm.conf's JobSubmitPlugins=lua: a job that is run by `fermata run --resume` may be queued
--- again, and adds to its output instead of beginning it anew. So the script of chapter 7 of the
--- guide needs neither `#SBATCH --requeue` nor `#SBATCH --open-mode=append`. What the user says in
--- the script wins.
-
-local APPEND = 1 -- OPEN_MODE_APPEND of slurm.h
+-- again. With JobFileAppend=1 in slurm.conf, which no plug-in can say for one job, it adds to its
+-- output instead of beginning it anew. So the script of chapter 7 of the guide needs neither
+-- `#SBATCH --requeue` nor `#SBATCH --open-mode=append`. What the user says in the script wins.
 
 local function is_ours(script)
   for line in script:gmatch("[^\n]+") do
@@ -22,9 +20,6 @@ function slurm_job_submit(job_desc, part_list, submit_uid)
   end
   if job_desc.requeue == slurm.NO_VAL16 then
     job_desc.requeue = 1
-  end
-  if job_desc.open_mode == slurm.NO_VAL8 or job_desc.open_mode == 0 then
-    job_desc.open_mode = APPEND
   end
   return slurm.SUCCESS
 end

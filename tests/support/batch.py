@@ -12,7 +12,7 @@ from support.fermata import FERMATA
 SAVED = "75:0"  # an exit code and a signal, as Slurm shows them
 RUNNING = ("RUNNING", "COMPLETING", "CONFIGURING")
 OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "PREEMPTED", "NODE_FAIL")
-STOPPED = re.compile(r"^job work stopped at checkpoint (\d+)", re.M)
+STOPPED = re.compile(r"^fermata: job work stopped at checkpoint (\d+)", re.M)
 SIGNALS = ("TERM", "USR1", "USR2")
 
 

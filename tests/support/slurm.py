@@ -83,7 +83,7 @@ class Slurm:
             text += PREEMPTED.format(grace_s=grace_s) + URGENT + PREEMPTION
         if submit:
             shutil.copy(submit, self.folder / "job_submit.lua")
-            text += "JobSubmitPlugins=lua\n"
+            text += "JobSubmitPlugins=lua\nJobFileAppend=1\n"
         self.conf.write_text(text)
         # Named, because the hosts have no control groups from which it could be guessed.
         (self.folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")

@@ -78,12 +78,12 @@ def _five_allocations(mpi, warned):
 
 @timeout(200)
 def test_the_example_of_job_submit(work):
-    """It has a job of ours queued again and its output kept, unless the script says otherwise, and
-    leaves others alone."""
+    """It has a job of ours queued again, and with JobFileAppend its output is kept, unless the
+    script says otherwise; others are not queued again."""
     ours = "exit; fermata run --name work --resume ./app"
     scripts = {"ours": ("", ours, "1", "before\nhere\n"),
                "says": ("#SBATCH --no-requeue --open-mode=truncate\n", ours, "0", "here\n"),
-               "other": ("", f"# {ours}", "0", "here\n")}
+               "other": ("", f"# {ours}", "0", "before\nhere\n")}
     with Cluster(work, 1) as cluster:
         slurm = Slurm(cluster, submit=mpis.ROOT / "docs/reference/job_submit.lua")
         for name, (options, line, requeue, output) in scripts.items():
