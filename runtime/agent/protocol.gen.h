@@ -47,6 +47,8 @@ enum class Type : u16 {
   kDaemonHello = 80,
   kAttached = 81,
   kDetached = 82,
+  kJoined = 89,
+  kPeer = 90,
   kRelayed = 83,
   kPutImage = 84,
   kGetImage = 85,

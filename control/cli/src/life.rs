@@ -18,6 +18,7 @@ use fermata_policy::limit::{self, Advice, Limit, Settings};
 use fermata_policy::signals::{self, SaveOn, Stopping, Why};
 use fermata_storage::JobDir;
 use fermata_sysio::print_error;
+use fermata_sysio::signals::ignored_of;
 use fermata_types::{Ended, JobEvent};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
@@ -32,6 +33,8 @@ const ASK_EVERY_MS: u64 = 30_000;
 /// To reach a safe state, before a limit no more than half of what is left.
 const SAFE_STATE_MS: u64 = 60_000;
 const SAFE_STATE_MIN_MS: u64 = 10_000;
+/// Those that are meant for the job.
+const OF_THE_JOB: [i32; 5] = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
 const NO_SIGNALS: &str = "cannot watch signals";
 
 /// The end of runs.
@@ -56,6 +59,8 @@ pub struct Life {
     has_said: bool,
     hooks: Hooks,
     listening: Option<Listening>,
+    /// Of those of the job, when this command began.
+    ignored: Vec<i32>,
 }
 
 /// A question to the batch system.
@@ -72,6 +77,7 @@ impl Life {
     /// `--requeue` where nobody can queue anything; signals cannot be watched.
     pub fn new(options: EndArgs, hooks: Hooks) -> Result<Self> {
         let now = unix_now_ms();
+        let ignored = ignored_of(&OF_THE_JOB);
         let batch = Batch::detect();
         if options.requeues() {
             batch.as_ref().map_or_else(|| Err(no_batch()), Batch::check_requeue)?;
@@ -95,7 +101,14 @@ impl Life {
             options,
             batch,
             save_on,
+            ignored,
         })
+    }
+
+    /// The signals that were ignored when this command began, under nohup say. Its children are to
+    /// ignore them as well, though it watches them itself.
+    pub fn ignored(&self) -> Vec<i32> {
+        self.ignored.clone()
     }
 
     /// The signals that save and stop.
@@ -128,7 +141,7 @@ impl Life {
     /// # Errors
     /// They cannot be watched.
     pub fn begin_run(&mut self, bytes: Option<u64>) -> Result<()> {
-        for signal in [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2] {
+        for signal in OF_THE_JOB {
             self.signals.add_signal(signal).context(NO_SIGNALS)?;
         }
         self.stopping = Stopping::new(self.save_on.clone());

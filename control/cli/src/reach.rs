@@ -232,7 +232,7 @@ fn serve(spec: &DaemonSpec) -> Result<()> {
 
 /// Has this host's daemon bring a rank's image here; returns the directory it is in.
 pub fn fetch_image(socket: &str, rank: u32) -> Result<PathBuf> {
-    let Connection { mut reader, mut writer } = connect_unix(Path::new(socket))?;
+    let Connection { mut reader, mut writer, .. } = connect_unix(Path::new(socket))?;
     writer.send(&encode_frame(&Fetch { rank }.into()))?;
     reader.set_timeout(Some(FETCH_SILENCE_MAX))?;
     let mut frames = FrameBuffer::default();

@@ -29,6 +29,7 @@ use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::{files, kept, key, parts};
 use fermata_storage::{JobDir, JobLock, list_snapshots, read_manifest};
+use fermata_sysio::signals::ignore_for;
 use fermata_sysio::{FileLimit, print_error};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, JobRecord, ProgramRecord};
@@ -239,6 +240,7 @@ pub fn launch(
         ..Service::default()
     };
     let coordinator = start_coordinator(&job, &mut record, service)?;
+    let ignored = life.ignored();
     let spawn = || {
         // Where hosts share the job's directory they read it there: what mpirun hands over crosses
         // the network in clear.
@@ -250,6 +252,7 @@ pub fn launch(
             command.current_dir(&record.cwd); // as an image has it, where there is one
         }
         file_limit.give_to(&mut command);
+        ignore_for(&mut command, ignored.clone());
         if let Some(restore) = &restore {
             files::settle(&restore.images, None, restore.files)?;
             if !network {

@@ -29,6 +29,9 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 /// So long a host may be silent after it was found to be: its daemon looks for the coordinator for
 /// as long, and the connections of an MPI may outlive ours.
 const RETURN_WAIT: Duration = crate::reach::TIMEOUT;
+/// So long, and so long again for mpirun to end, if the job is begun again without it: all that can
+/// be lost then, by a host that would have come back, is what was computed since the last snapshot.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
 
 /// How mpirun has ended.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ struct Watch {
     stopped: Option<Instant>,
     /// Signals that do not reach mpirun.
     deaf_to: SaveOn,
+    /// How long a host may be silent.
+    return_wait: Duration,
 }
 
 /// Waits for the end of `child`, an mpirun. `resume`: the command for the time after a host's loss.
@@ -66,7 +71,9 @@ pub fn for_mpirun(
     life: &mut Life,
     resume: &dyn Fn(&str) -> String,
 ) -> Result<Waited> {
-    let mut watch = Watch { deaf_to: life.save_on().clone(), ..Watch::default() };
+    let return_wait = if life.options.retries() > 0 { RETRY_WAIT } else { RETURN_WAIT };
+    let deaf_to = life.save_on().clone();
+    let mut watch = Watch { deaf_to, return_wait, ..Watch::default() };
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for mpirun")? {
             return Ok(Waited { status, told: watch.told, given_up: watch.given_up });
@@ -114,11 +121,11 @@ impl Watch {
         let now = Instant::now();
         let lost = self.note_loss(host.is_silent, now);
         let since = now - lost;
-        if since > GRACE && !self.has_said {
+        if since > GRACE && !self.has_said && self.given_up.is_none() {
             self.has_said = true;
             print_error(said_of(host, resume));
         }
-        if host.is_silent && since > RETURN_WAIT && self.asked.is_none() {
+        if host.is_silent && since > self.return_wait && self.asked.is_none() {
             self.tell(child, SIGTERM);
             self.asked = Some(now);
             self.given_up = Some(host.name.clone());
@@ -138,9 +145,11 @@ impl Watch {
         *self.lost.get_or_insert(now)
     }
 
-    /// Whether mpirun has had its time since it was asked to end a job that has lost a host.
+    /// Whether mpirun has had its time since it was asked to end a job that has lost a host. One
+    /// that is asked because of the silence is deaf, as a rule: it waits for that host.
     fn has_outlived_grace(&self, lost: Instant, now: Instant) -> bool {
-        self.asked.is_some_and(|at| now - at.max(lost) > GRACE)
+        let grace = if self.given_up.is_some() { GRACE.min(self.return_wait) } else { GRACE };
+        self.asked.is_some_and(|at| now - at.max(lost) > grace)
     }
 }
 

@@ -5,6 +5,7 @@
 use crate::frames::next_message;
 use crate::image_server::ImageServer;
 use crate::input::{Inbox, Input, NobodyListens};
+use crate::members::Members;
 use crate::relay;
 use fermata_transport::{Connection, Listener, PendingPeer};
 use fermata_types::{FrameBuffer, Message};
@@ -20,6 +21,8 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(50);
 pub(crate) struct Acceptor {
     pub inbox: Inbox,
     pub image_server: Arc<ImageServer>,
+    /// Of a job on several hosts.
+    pub members: Option<Arc<Members>>,
     /// The coordinator has ended.
     pub over: Arc<AtomicBool>,
 }
@@ -71,7 +74,8 @@ impl Acceptor {
         };
         match first {
             Message::DaemonHello(hello) => {
-                relay::serve(&self.inbox, self.image_server.name(), connection, frames, &hello);
+                let (name, members) = (self.image_server.name(), self.members.as_deref());
+                relay::serve(&self.inbox, name, connection, frames, &hello, members);
             }
             Message::PutImage(image) => self.image_server.take(connection, frames, &image),
             Message::GetImage(wish) => self.image_server.give(connection, &wish),
@@ -88,7 +92,7 @@ impl Acceptor {
         mut frames: FrameBuffer,
         first: Message,
     ) -> Result<(), NobodyListens> {
-        let Connection { mut reader, writer } = connection;
+        let Connection { mut reader, writer, .. } = connection;
         let conn = self.inbox.number();
         self.inbox.put(Input::Connected(conn, writer))?;
         self.inbox.put(Input::Message(conn, first))?;

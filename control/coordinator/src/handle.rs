@@ -6,6 +6,7 @@ use crate::image_server::ImageServer;
 use crate::input::Inbox;
 use crate::local_listener::{LocalListener, SocketPlace};
 use crate::losses::LostHost;
+use crate::members::Members;
 use crate::options::Options;
 use crate::server::Server;
 use crate::shared::{Committed, Ends, Shared};
@@ -195,9 +196,10 @@ pub fn start(options: Options) -> io::Result<Handle> {
     };
     let shared = Arc::new(Shared::default());
     let over = Arc::new(AtomicBool::new(false));
-    let acceptor = Acceptor {
+    let mut acceptor = Acceptor {
         inbox: Inbox::new(inputs.clone()),
         image_server: Arc::new(ImageServer::new(&options, restored.as_ref())),
+        members: None,
         over: Arc::clone(&over),
     };
     let job = options.job.clone();
@@ -207,6 +209,8 @@ pub fn start(options: Options) -> io::Result<Handle> {
         let tcp = SecureListener::bind(fresh.clone())?;
         addresses = tcp.addresses()?;
         fresh.write(&job.via(&job.path().join(Secret::FILE)))?;
+        // Without datagrams a silent host is noticed later.
+        acceptor.members = Members::begin(fresh.clone()).ok().map(Arc::new);
         secret = Some(fresh);
         let acceptor = acceptor.clone();
         thread::Builder::new().spawn(move || acceptor.accept(Box::new(tcp)))?;

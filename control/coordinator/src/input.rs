@@ -40,6 +40,11 @@ impl LinkEnd {
         Self { why: why.into(), is_silent: false }
     }
 
+    /// By the membership: no datagram has come for `down_after_ms`, whoever asked.
+    pub(crate) fn silent() -> Self {
+        Self { why: "nobody has heard of it for 3 s".into(), is_silent: true }
+    }
+
     pub(crate) fn of(error: &io::Error) -> Self {
         use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
         let kinds = [TimedOut, HostUnreachable, NetworkUnreachable, NetworkDown];

@@ -22,6 +22,7 @@ mod image_server;
 mod input;
 mod local_listener;
 mod losses;
+mod members;
 mod options;
 mod relay;
 mod server;

@@ -4,6 +4,7 @@
 
 use crate::frames::next_message;
 use crate::input::{Inbox, Input, LinkEnd, NobodyListens};
+use crate::members::Members;
 use fermata_transport::{Connection, Reader, Writer};
 use fermata_types::{
     DaemonHello, Detached, FrameBuffer, Message, Relayed, decode_frame, encode_frame,
@@ -12,15 +13,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-type Shared = Arc<Mutex<Box<dyn Writer>>>;
+/// The way to a daemon, shared by all who speak through it.
+pub(crate) type Link = Arc<Mutex<Box<dyn Writer>>>;
 
-fn say(writer: &Shared, message: &Message) -> io::Result<()> {
+/// Sends the daemon a message. Blocks as its writer does.
+pub(crate) fn say(writer: &Link, message: &Message) -> io::Result<()> {
     writer.lock().unwrap_or_else(PoisonError::into_inner).send(&encode_frame(message))
 }
 
 /// The way to one agent, through its host's daemon.
 struct Channel {
-    writer: Shared,
+    writer: Link,
     channel: u64,
 }
 
@@ -36,7 +39,7 @@ impl Writer for Channel {
 }
 
 /// The daemon's connection itself, among the peers so that it ends with the coordinator.
-struct DaemonLink(Shared);
+struct DaemonLink(Link);
 
 impl Writer for DaemonLink {
     fn send(&mut self, frame: &[u8]) -> io::Result<()> {
@@ -54,17 +57,23 @@ pub(crate) fn serve(
     connection: Connection,
     frames: FrameBuffer,
     hello: &DaemonHello,
+    members: Option<&Members>,
 ) {
-    let Connection { mut reader, writer } = connection;
+    let Connection { mut reader, writer, peer } = connection;
     if hello.job != job {
         reader.end();
         let why = format!("turned away a daemon of job '{}'", hello.job);
         let _ = inbox.put(Input::Note(why));
         return;
     }
-    let writer: Shared = Arc::new(Mutex::new(writer));
+    let writer: Link = Arc::new(Mutex::new(writer));
+    let part = members.zip(peer).and_then(|(members, from)| {
+        let node = members.join(hello, from, &writer)?;
+        Some((members, node))
+    });
+    let was_silent = || part.is_some_and(|(members, node)| members.leave(node, &writer));
     // A coordinator that has ended takes no connection.
-    let _ = converse(inbox, &mut *reader, frames, &writer, hello);
+    let _ = converse(inbox, &mut *reader, frames, &writer, hello, was_silent);
     reader.end();
 }
 
@@ -72,8 +81,9 @@ fn converse(
     inbox: &Inbox,
     reader: &mut dyn Reader,
     frames: FrameBuffer,
-    writer: &Shared,
+    writer: &Link,
     hello: &DaemonHello,
+    was_silent: impl FnOnce() -> bool,
 ) -> Result<(), NobodyListens> {
     let (host, daemon_link) = (&hello.host, inbox.number());
     inbox.put(Input::Connected(daemon_link, Box::new(DaemonLink(Arc::clone(writer)))))?;
@@ -81,6 +91,7 @@ fn converse(
     inbox.put(Input::HostThere(host.clone()))?;
     let mut conns = BTreeMap::new();
     let end = read(inbox, reader, frames, writer, &mut conns)?;
+    let end = if was_silent() { LinkEnd::silent() } else { end };
     inbox.put(Input::Closed(daemon_link))?;
     inbox.put(if conns.is_empty() {
         Input::Note(format!("host {host}: its daemon has ended"))
@@ -94,7 +105,7 @@ fn read(
     inbox: &Inbox,
     reader: &mut dyn Reader,
     mut frames: FrameBuffer,
-    writer: &Shared,
+    writer: &Link,
     conns: &mut BTreeMap<u64, u64>,
 ) -> Result<LinkEnd, NobodyListens> {
     loop {

@@ -342,7 +342,7 @@ fn a_lost_host_ends_the_checkpoint_by_name() {
     let job = Job::new(Fault::NeverParks, Between::Daemon);
     let coordinator = job.coordinator.as_ref().unwrap();
     let mut line = dial_any(coordinator.addresses(), coordinator.secret().unwrap()).unwrap();
-    let hello = DaemonHello { job: "fake".into(), host: "far".into(), pid: 1 };
+    let hello = DaemonHello { job: "fake".into(), host: "far".into(), pid: 1, node: 0, port: 0 };
     line.writer.send(&encode_frame(&hello.into())).unwrap();
     line.writer.send(&encode_frame(&Attached { channel: 1 }.into())).unwrap();
     let say = Hello { job: "fake".into(), host: "far".into(), ..Hello::default() };

@@ -413,6 +413,7 @@ fn agents_of_another_job_and_false_ranks_are_turned_away() {
 fn an_interval_takes_checkpoints_by_itself() {
     let mut w = World::new(1);
     w.machine.pace = Pace::new(Every::Fixed(1000), None);
+    w.machine.is_able = false; // as this pace knows
     for _ in 0..30 {
         w.now += 100;
         w.event(Event::Tick);

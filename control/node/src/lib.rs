@@ -14,6 +14,7 @@
 
 mod endpoint;
 mod images;
+mod membership;
 mod server;
 
 pub use endpoint::Endpoint;

@@ -3,6 +3,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::images::LocalImages;
+use crate::membership::Membership;
 use fermata_sysio::Log;
 use fermata_transport::{
     Connection, Listener, PendingPeer, Reader, UnixTransport, Writer, remove_socket,
@@ -57,7 +58,9 @@ enum Input {
 /// # Errors
 /// The coordinator cannot be reached or does not let us in, or the socket cannot be made.
 pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
-    let connection = greet(&options.endpoint)?;
+    let mut membership = Membership::new(options.endpoint.secret.clone());
+    let connection = greet(&options.endpoint, membership.told())?;
+    membership.connected(connection.peer);
     let listener = UnixTransport::bind(&options.socket)?;
     let (inputs, receiver) = channel();
     spawn_reader(connection.reader, inputs.clone())?;
@@ -70,6 +73,7 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
         agents: BTreeMap::new(),
         coordinator: Some(connection.writer),
         prepared: 0,
+        membership,
         inputs,
         options,
     };
@@ -83,11 +87,13 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     Ok(())
 }
 
-fn greet(endpoint: &Endpoint) -> io::Result<Connection> {
+/// `told`: the number and the port of the membership.
+fn greet(endpoint: &Endpoint, told: (u32, u32)) -> io::Result<Connection> {
     let mut connection = endpoint.dial()?;
     let job = endpoint.job.clone();
     let host = fermata_sysio::host_name();
-    let hello = DaemonHello { job, host, pid: std::process::id() };
+    let (node, port) = told;
+    let hello = DaemonHello { job, host, pid: std::process::id(), node, port };
     connection.writer.send(&encode_frame(&hello.into()))?;
     Ok(connection)
 }
@@ -157,7 +163,7 @@ fn receive(
     inputs: &Sender<Input>,
     local: Option<&LocalImages>,
 ) {
-    let Ok(Connection { mut reader, writer }) = pending.admit() else { return };
+    let Ok(Connection { mut reader, writer, .. }) = pending.admit() else { return };
     let mut waiting = Some(writer);
     let _ = read(&mut *reader, &mut FrameBuffer::default(), |message| {
         if let Some(mut writer) = waiting.take() {
@@ -204,6 +210,7 @@ struct Daemon {
     coordinator: Option<Box<dyn Writer>>,
     /// The checkpoint that a local directory has been made for.
     prepared: u32,
+    membership: Membership,
     inputs: Sender<Input>,
     options: Options,
 }
@@ -248,11 +255,14 @@ impl Daemon {
                     agent.writer.end();
                 }
             }
+            Input::FromCoordinator(Message::Joined(joined)) => self.membership.joined(&joined),
+            Input::FromCoordinator(Message::Peer(peer)) => self.membership.add(&peer),
             Input::FromCoordinator(other) => {
                 self.say(&format!("the coordinator said {}", other.name()));
             }
             Input::Shipped(channel, saved) => self.relay(channel, &saved.into()),
             Input::CoordinatorBack(connection) => {
+                self.membership.connected(connection.peer);
                 if let Err(error) = spawn_reader(connection.reader, self.inputs.clone()) {
                     self.say(&format!("the coordinator is back, but not to be heard: {error}"));
                     return self.redial();
@@ -347,12 +357,12 @@ impl Daemon {
         let inputs = self.inputs.clone();
         let endpoint = self.options.endpoint.clone();
         let timeout = self.options.timeout;
-        let given_up = self.inputs.clone();
+        let (told, given_up) = (self.membership.told(), self.inputs.clone());
         let work = move || {
             let begun = Instant::now();
             while begun.elapsed() < timeout {
                 thread::sleep(REDIAL_EVERY.min(timeout));
-                if let Ok(connection) = greet(&endpoint) {
+                if let Ok(connection) = greet(&endpoint, told) {
                     let _ = inputs.send(Input::CoordinatorBack(connection));
                     return;
                 }

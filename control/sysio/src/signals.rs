@@ -20,6 +20,32 @@ pub fn block_for(command: &mut Command, signals: &[i32]) {
     }
 }
 
+/// Those of these signals that this process ignores.
+pub fn ignored_of(signals: &[i32]) -> Vec<i32> {
+    signals.iter().copied().filter(|signal| is_ignored(*signal)).collect()
+}
+
+fn is_ignored(signal: i32) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: sigaction(2) without a new action only writes the old one, which is read if it did.
+    #[allow(unsafe_code)]
+    unsafe {
+        libc::sigaction(signal, ptr::null(), now.as_mut_ptr()) == 0
+            && now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
+/// Has a child begin with these signals ignored. Its children inherit that, unless it says
+/// otherwise.
+pub fn ignore_for(command: &mut Command, signals: Vec<i32>) {
+    // SAFETY: between fork and exec it makes system calls, and touches no memory of others.
+    #[allow(unsafe_code)]
+    unsafe {
+        command
+            .pre_exec(move || signals.iter().try_for_each(|signal| crate::ignore_signal(*signal)));
+    }
+}
+
 /// Lets these signals reach the calling thread, and whatever program it becomes by exec(3).
 ///
 /// # Errors
@@ -52,6 +78,17 @@ fn change(how: i32, set: &libc::sigset_t) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_child_ignores_what_it_is_told_to_ignore() {
+        assert!(!is_ignored(libc::SIGKILL));
+        let mut command = Command::new("grep");
+        command.args(["SigIgn", "/proc/self/status"]);
+        ignore_for(&mut command, vec![libc::SIGWINCH]);
+        let said = String::from_utf8(command.output().unwrap().stdout).unwrap();
+        let mask = u64::from_str_radix(said.split_whitespace().next_back().unwrap(), 16).unwrap();
+        assert_ne!(mask >> (libc::SIGWINCH - 1) & 1, 0, "{said}");
+    }
 
     /// What a child says of its blocked signals.
     fn blocked(signals: &[i32]) -> u64 {

@@ -2,6 +2,7 @@
 //! What a connection can do, whatever carries it.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A TCP peer that acknowledges nothing for this long is gone.
@@ -49,6 +50,8 @@ pub struct Connection {
     pub reader: Box<dyn Reader>,
     /// What we say.
     pub writer: Box<dyn Writer>,
+    /// The address of the other side; none within a host.
+    pub peer: Option<IpAddr>,
 }
 
 /// Somebody who has connected.

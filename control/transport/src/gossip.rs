@@ -11,7 +11,7 @@ use fermata_membership::{
 };
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -63,6 +63,25 @@ pub struct Gossip {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A socket for datagrams on every address of this host, at a port of the system's choice.
+///
+/// # Errors
+/// What the system says.
+pub fn bind_datagrams() -> io::Result<UdpSocket> {
+    UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))
+        .or_else(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))
+}
+
+/// The address as a socket bound to `own` can send to it.
+fn sendable(address: SocketAddr, own: SocketAddr) -> SocketAddr {
+    match (own, address.ip().to_canonical()) {
+        (SocketAddr::V6(_), IpAddr::V4(ip)) => {
+            SocketAddr::new(ip.to_ipv6_mapped().into(), address.port())
+        }
+        (_, ip) => SocketAddr::new(ip, address.port()),
+    }
+}
+
 impl Gossip {
     /// Begins on a socket that is bound. `told` hears of each verdict, on the thread of the
     /// membership: it must not block.
@@ -81,10 +100,12 @@ impl Gossip {
         // Membership decides nothing by chance: a seed that differs between nodes is enough.
         let seed = u64::from(part.me) << 16 | u64::from(part.incarnation);
         let (me, incarnation) = (part.me, part.incarnation);
+        let peers = part.peers.iter().map(|(node, there)| (*node, sendable(*there, address)));
+        let peers = peers.collect();
         let mut worker = Worker {
             guard: Guard::new(part.secret.bytes(), me, incarnation),
             machine: Machine::new(Config::default(), me, incarnation, seed, 0),
-            peers: part.peers,
+            peers,
             socket,
             begun,
             due: 0,
@@ -104,7 +125,7 @@ impl Gossip {
 
     /// There is another node, and it is reached there.
     pub fn add_peer(&self, node: NodeId, address: SocketAddr) {
-        self.order(Order::Peer(node, address));
+        self.order(Order::Peer(node, sendable(address, self.address)));
     }
 
     /// This node will stand still for so long at most; zero: it no longer does. Blocks until this

@@ -25,7 +25,7 @@ pub use directory::{
     runtime_dir,
 };
 pub use error::{SecretProblem, TransportError};
-pub use gossip::{Gossip, Part, Verdict};
+pub use gossip::{Gossip, Part, Verdict, bind_datagrams};
 pub use secret::Secret;
 pub use secure::{SecureListener, dial, dial_any};
 pub use unix::{UnixTransport, connect_unix};

@@ -85,6 +85,7 @@ fn hear<T>(
 /// dialer's under the keys of this connection, since the first can be somebody's recording.
 fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::Result<Connection> {
     tune(&stream)?;
+    let peer = stream.peer_addr()?.ip();
     let until = Instant::now() + HANDSHAKE_LIMIT;
     let pattern = PATTERN.parse().map_err(noise_error)?;
     let builder = snow::Builder::new(pattern)
@@ -113,7 +114,8 @@ fn shake_hands(mut stream: TcpStream, secret: &Secret, is_dialer: bool) -> io::R
     stream.set_read_timeout(None)?;
     let (raw, plain) = (Vec::new(), vec![0; MESSAGE_BYTES_MAX]);
     let reader = SecureReader { stream, keys, nonce, raw, plain, left: 0..0 };
-    Ok(Connection { reader: Box::new(reader), writer: Box::new(writer) })
+    let peer = Some(peer.to_canonical());
+    Ok(Connection { reader: Box::new(reader), writer: Box::new(writer), peer })
 }
 
 struct SecureReader {

@@ -15,7 +15,7 @@ fn echo(secret: &Secret) -> (String, thread::JoinHandle<io::Result<u64>>) {
     let mut listener = SecureListener::bind(secret.clone()).unwrap();
     let address = port(&listener);
     let server = thread::spawn(move || {
-        let Connection { mut reader, mut writer } = listener.accept()?.admit()?;
+        let Connection { mut reader, mut writer, .. } = listener.accept()?.admit()?;
         let (mut buffer, mut total) = (vec![0; 10_000], 0);
         loop {
             match reader.receive(&mut buffer)? {
@@ -34,7 +34,7 @@ fn echo(secret: &Secret) -> (String, thread::JoinHandle<io::Result<u64>>) {
 fn bytes_arrive_whole_across_message_limits_and_impatient_reads() {
     let secret = Secret::generate().unwrap();
     let (address, server) = echo(&secret);
-    let Connection { mut reader, mut writer } = dial(&address, &secret).unwrap();
+    let Connection { mut reader, mut writer, .. } = dial(&address, &secret).unwrap();
     reader.set_timeout(Some(Duration::from_millis(1))).unwrap();
     let sent: Vec<u8> = (0..200_000u32).map(|i| (i * 7 + (i >> 8)).to_le_bytes()[0]).collect();
     let copy = sent.clone();

@@ -40,7 +40,8 @@ impl Writer for UnixHalf {
 fn connection(stream: UnixStream) -> io::Result<Connection> {
     stream.set_write_timeout(Some(WRITE_LIMIT))?;
     let second = stream.try_clone()?;
-    Ok(Connection { reader: Box::new(UnixHalf(stream)), writer: Box::new(UnixHalf(second)) })
+    let (reader, writer) = (Box::new(UnixHalf(stream)), Box::new(UnixHalf(second)));
+    Ok(Connection { reader, writer, peer: None })
 }
 
 /// An error unless the process at the other end is this user's.

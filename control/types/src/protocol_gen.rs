@@ -374,6 +374,10 @@ pub struct DaemonHello {
     pub host: String,
     /// Pid.
     pub pid: u32,
+    /// Its number in the membership, once it has one; else 0.
+    pub node: u32,
+    /// Where it hears datagrams of the membership; 0: nowhere.
+    pub port: u32,
 }
 
 /// An agent has connected; numbers are never used again.
@@ -390,6 +394,26 @@ pub struct Attached {
 pub struct Detached {
     /// Channel.
     pub channel: u64,
+}
+
+/// It takes part in the membership of the run, whose node 0 is the coordinator.
+/// Goes from coordinator to daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Joined {
+    /// Its number from now on.
+    pub node: u32,
+    /// Where node 0 hears datagrams, at the address of this line.
+    pub port: u32,
+}
+
+/// Another node, and where it hears datagrams.
+/// Goes from coordinator to daemon.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Node.
+    pub node: u32,
+    /// Address.
+    pub address: String,
 }
 
 /// A frame of an agent or, the other way round, for it.
@@ -549,6 +573,10 @@ pub enum Message {
     Attached(Attached),
     /// An agent has gone; the other way round: cut it off.
     Detached(Detached),
+    /// It takes part in the membership of the run, whose node 0 is the coordinator.
+    Joined(Joined),
+    /// Another node, and where it hears datagrams.
+    Peer(Peer),
     /// A frame of an agent or, the other way round, for it.
     Relayed(Relayed),
     /// The image of a rank follows in CHUNKs; answered by STORED.
@@ -609,6 +637,8 @@ impl Message {
             Self::DaemonHello(_) => 80,
             Self::Attached(_) => 81,
             Self::Detached(_) => 82,
+            Self::Joined(_) => 89,
+            Self::Peer(_) => 90,
             Self::Relayed(_) => 83,
             Self::PutImage(_) => 84,
             Self::GetImage(_) => 85,
@@ -661,6 +691,8 @@ impl Message {
             Self::DaemonHello(_) => "DAEMON_HELLO",
             Self::Attached(_) => "ATTACHED",
             Self::Detached(_) => "DETACHED",
+            Self::Joined(_) => "JOINED",
+            Self::Peer(_) => "PEER",
             Self::Relayed(_) => "RELAYED",
             Self::PutImage(_) => "PUT_IMAGE",
             Self::GetImage(_) => "GET_IMAGE",
@@ -820,12 +852,22 @@ impl Message {
                 m.job.write(out);
                 m.host.write(out);
                 m.pid.write(out);
+                m.node.write(out);
+                m.port.write(out);
             }
             Self::Attached(m) => {
                 m.channel.write(out);
             }
             Self::Detached(m) => {
                 m.channel.write(out);
+            }
+            Self::Joined(m) => {
+                m.node.write(out);
+                m.port.write(out);
+            }
+            Self::Peer(m) => {
+                m.node.write(out);
+                m.address.write(out);
             }
             Self::Relayed(m) => {
                 m.channel.write(out);
@@ -1014,12 +1056,22 @@ impl Message {
                 job: Field::read(&mut r)?,
                 host: Field::read(&mut r)?,
                 pid: Field::read(&mut r)?,
+                node: Field::read(&mut r)?,
+                port: Field::read(&mut r)?,
             }),
             81 => Self::Attached(Attached {
                 channel: Field::read(&mut r)?,
             }),
             82 => Self::Detached(Detached {
                 channel: Field::read(&mut r)?,
+            }),
+            89 => Self::Joined(Joined {
+                node: Field::read(&mut r)?,
+                port: Field::read(&mut r)?,
+            }),
+            90 => Self::Peer(Peer {
+                node: Field::read(&mut r)?,
+                address: Field::read(&mut r)?,
             }),
             83 => Self::Relayed(Relayed {
                 channel: Field::read(&mut r)?,
@@ -1279,6 +1331,18 @@ impl From<Attached> for Message {
 impl From<Detached> for Message {
     fn from(m: Detached) -> Self {
         Self::Detached(m)
+    }
+}
+
+impl From<Joined> for Message {
+    fn from(m: Joined) -> Self {
+        Self::Joined(m)
+    }
+}
+
+impl From<Peer> for Message {
+    fn from(m: Peer) -> Self {
+        Self::Peer(m)
     }
 }
 
