@@ -32,4 +32,4 @@ pub mod snapshot;
 pub use arrangement::{Arrangement, ArrangementError};
 pub use level::{Chain, ChainError, Level};
 pub use restart::{Restart, Source, choose};
-pub use snapshot::{Holding, Holdings, Home, Item, Snapshot};
+pub use snapshot::{Holding, Holdings, Home, Id, Item, Snapshot};

@@ -19,7 +19,9 @@
 //! Invariant: every wait has a deadline.
 
 use crate::level::{Chain, Level};
+use crate::snapshot::Id;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Unbounded};
 
 /// What a run wants.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +41,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// All hosts have their images of a new snapshot, durably.
-    Saved(u32),
+    Saved(Id),
     /// A host has made its share, durably.
     Made {
         /// Of which attempt.
@@ -78,7 +80,7 @@ pub enum Action {
         /// To be named in the answer.
         attempt: u64,
         /// Of which snapshot.
-        epoch: u32,
+        id: Id,
         /// Which level.
         level: Level,
         /// Who.
@@ -89,7 +91,7 @@ pub enum Action {
         /// To be named in the answer.
         attempt: u64,
         /// Of which snapshot.
-        epoch: u32,
+        id: Id,
         /// Which level.
         level: Level,
     },
@@ -98,14 +100,14 @@ pub enum Action {
         /// Which.
         attempt: u64,
         /// Of which snapshot.
-        epoch: u32,
+        id: Id,
         /// Which level.
         level: Level,
     },
     /// What a level has of a snapshot may go; `Local`: all that is left of it on hosts.
     Drop {
         /// Of which snapshot.
-        epoch: u32,
+        id: Id,
         /// Which level.
         level: Level,
     },
@@ -139,7 +141,7 @@ pub enum Damage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Active {
     attempt: u64,
-    epoch: u32,
+    id: Id,
     level: Level,
     /// Who has not made its share; nobody: it is being noted.
     missing: BTreeSet<u32>,
@@ -157,7 +159,7 @@ struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Promotion {
     config: Config,
-    snapshots: BTreeMap<u32, Kept>,
+    snapshots: BTreeMap<Id, Kept>,
     active: Option<Active>,
     dead: BTreeSet<u32>,
     attempts: u64,
@@ -170,14 +172,14 @@ impl Promotion {
     /// At the beginning of a run. `earlier`: what is there of earlier runs, and is dropped as it
     /// becomes old.
     #[must_use]
-    pub fn new(config: Config, earlier: &BTreeMap<u32, BTreeSet<Level>>) -> Self {
+    pub fn new(config: Config, earlier: &BTreeMap<Id, BTreeSet<Level>>) -> Self {
         let kept = |levels: &BTreeSet<Level>| Kept {
             levels: levels.iter().map(|level| (*level, Status::Done)).collect(),
             is_earlier: true,
         };
         Self {
             config,
-            snapshots: earlier.iter().map(|(epoch, levels)| (*epoch, kept(levels))).collect(),
+            snapshots: earlier.iter().map(|(id, levels)| (*id, kept(levels))).collect(),
             active: None,
             dead: BTreeSet::new(),
             attempts: 0,
@@ -193,10 +195,10 @@ impl Promotion {
     }
 
     /// How far each level of each snapshot is.
-    pub fn statuses(&self) -> impl Iterator<Item = (u32, Level, &Status)> {
-        self.snapshots.iter().flat_map(|(epoch, kept)| {
-            kept.levels.iter().map(|(level, status)| (*epoch, *level, status))
-        })
+    pub fn statuses(&self) -> impl Iterator<Item = (Id, Level, &Status)> {
+        self.snapshots
+            .iter()
+            .flat_map(|(id, kept)| kept.levels.iter().map(|(level, status)| (*id, *level, status)))
     }
 
     /// Whether nothing is being made and nothing waits.
@@ -216,7 +218,7 @@ impl Promotion {
     pub fn step(&mut self, event: Event, now_ms: u64) -> Vec<Action> {
         let mut actions = Vec::new();
         match event {
-            Event::Saved(epoch) => self.saved(epoch),
+            Event::Saved(id) => self.saved(id),
             Event::Advanced { attempt } => self.heard(attempt, now_ms),
             Event::Made { attempt, host } => {
                 self.heard(attempt, now_ms);
@@ -254,8 +256,8 @@ impl Promotion {
     }
 
     /// What waits of older snapshots is superseded.
-    fn saved(&mut self, epoch: u32) {
-        let is_newest = self.snapshots.keys().all(|known| *known < epoch);
+    fn saved(&mut self, id: Id) {
+        let is_newest = self.snapshots.keys().all(|known| *known < id);
         if !is_newest || !self.dead.is_empty() {
             return;
         }
@@ -267,7 +269,7 @@ impl Promotion {
             _ => (*level, Status::Queued),
         };
         let levels = self.config.chain.levels().iter().map(status).collect();
-        self.snapshots.insert(epoch, Kept { levels, is_earlier: false });
+        self.snapshots.insert(id, Kept { levels, is_earlier: false });
     }
 
     fn made(&mut self, attempt: u64, host: u32, actions: &mut Vec<Action>) {
@@ -282,35 +284,35 @@ impl Promotion {
             active.missing.clear();
         }
         if active.missing.is_empty() {
-            let Active { attempt, epoch, level, .. } = *active;
-            actions.push(Action::Note { attempt, epoch, level });
+            let Active { attempt, id, level, .. } = *active;
+            actions.push(Action::Note { attempt, id, level });
         }
     }
 
     fn noted(&mut self) {
         // Nobody notes what is not made.
         if let Some(active) = self.active.take_if(|active| active.missing.is_empty()) {
-            self.set(active.epoch, active.level, Status::Done);
+            self.set(active.id, active.level, Status::Done);
         }
     }
 
     fn fail(&mut self, why: &str, actions: &mut Vec<Action>) {
-        if let Some(Active { attempt, epoch, level, .. }) = self.active.take() {
-            self.set(epoch, level, Status::Failed(why.to_owned()));
-            actions.push(Action::Abort { attempt, epoch, level });
+        if let Some(Active { attempt, id, level, .. }) = self.active.take() {
+            self.set(id, level, Status::Failed(why.to_owned()));
+            actions.push(Action::Abort { attempt, id, level });
         }
     }
 
-    fn set(&mut self, epoch: u32, level: Level, status: Status) {
-        if let Some(kept) = self.snapshots.get_mut(&epoch) {
+    fn set(&mut self, id: Id, level: Level, status: Status) {
+        if let Some(kept) = self.snapshots.get_mut(&id) {
             kept.levels.insert(level, status);
         }
     }
 
     /// The one that waits whose level was last made the longest time ago.
-    fn next(&self) -> Option<(u32, Level)> {
+    fn next(&self) -> Option<(Id, Level)> {
         let queued = self.statuses().filter(|(_, _, status)| **status == Status::Queued);
-        let waiting = queued.map(|(epoch, level, _)| (epoch, level));
+        let waiting = queued.map(|(id, level, _)| (id, level));
         waiting.min_by_key(|(_, level)| (self.last.get(level).copied().unwrap_or(0), *level))
     }
 
@@ -318,20 +320,21 @@ impl Promotion {
         if self.active.is_some() {
             return;
         }
-        let Some((epoch, level)) = self.next() else { return };
+        let Some((id, level)) = self.next() else { return };
         self.attempts += 1;
         let attempt = self.attempts;
         self.last.insert(level, attempt);
-        self.set(epoch, level, Status::Active);
+        self.set(id, level, Status::Active);
         let missing = (0..self.config.hosts).collect();
-        self.active = Some(Active { attempt, epoch, level, missing, heard_ms: now_ms });
-        let make = |host| Action::Make { attempt, epoch, level, host };
+        self.active = Some(Active { attempt, id, level, missing, heard_ms: now_ms });
+        let make = |host| Action::Make { attempt, id, level, host };
         actions.extend((0..self.config.hosts).map(make));
     }
 
     /// How many newer snapshots are done at this level or a stronger one.
-    fn newer(&self, than: u32, at: Level) -> usize {
-        let of_this_run = self.snapshots.range(than + 1..).filter(|(_, kept)| !kept.is_earlier);
+    fn newer(&self, than: Id, at: Level) -> usize {
+        let of_this_run =
+            self.snapshots.range((Excluded(than), Unbounded)).filter(|(_, kept)| !kept.is_earlier);
         let counts = |kept: &Kept| match self.damage {
             Some(Damage::DropsAtOnce) => true,
             _ => kept.levels.range(at..).any(|(_, status)| *status == Status::Done),
@@ -351,33 +354,33 @@ impl Promotion {
 
     fn drop_old(&mut self, actions: &mut Vec<Action>) {
         let keep = self.config.keep.max(1) as usize;
-        let epochs: Vec<u32> = self.snapshots.keys().copied().collect();
-        for epoch in epochs {
+        let ids: Vec<Id> = self.snapshots.keys().copied().collect();
+        for id in ids {
             // The strongest first; the images last.
-            let levels: Vec<Level> = self.done(epoch).into_iter().rev().collect();
+            let levels: Vec<Level> = self.done(id).into_iter().rev().collect();
             for level in levels {
-                let Some(kept) = self.snapshots.get(&epoch) else { break };
-                let stays = self.newer(epoch, level) < keep
+                let Some(kept) = self.snapshots.get(&id) else { break };
+                let stays = self.newer(id, level) < keep
                     || (level == Level::Local && self.are_needed(kept));
                 if !stays {
-                    actions.push(Action::Drop { epoch, level });
-                    if let Some(kept) = self.snapshots.get_mut(&epoch) {
+                    actions.push(Action::Drop { id, level });
+                    if let Some(kept) = self.snapshots.get_mut(&id) {
                         kept.levels.remove(&level);
                     }
                 }
             }
-            if self.done(epoch).is_empty() && !self.is_being_made(epoch) {
-                self.snapshots.remove(&epoch);
+            if self.done(id).is_empty() && !self.is_being_made(id) {
+                self.snapshots.remove(&id);
             }
         }
     }
 
-    fn is_being_made(&self, epoch: u32) -> bool {
-        self.active.as_ref().is_some_and(|active| active.epoch == epoch)
+    fn is_being_made(&self, id: Id) -> bool {
+        self.active.as_ref().is_some_and(|active| active.id == id)
     }
 
-    fn done(&self, epoch: u32) -> Vec<Level> {
-        let Some(kept) = self.snapshots.get(&epoch) else { return Vec::new() };
+    fn done(&self, id: Id) -> Vec<Level> {
+        let Some(kept) = self.snapshots.get(&id) else { return Vec::new() };
         let done = kept.levels.iter().filter(|(_, status)| **status == Status::Done);
         done.map(|(level, _)| *level).collect()
     }

@@ -2,7 +2,7 @@
 //! Which snapshot a restart takes, and each image from where, by what living hosts still have.
 
 use crate::level::{Level, PARITIES_MAX};
-use crate::snapshot::{Holdings, Item, Snapshot};
+use crate::snapshot::{Holdings, Id, Item, Snapshot};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -62,7 +62,7 @@ pub enum Reason {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     /// Which snapshot.
-    pub epoch: u32,
+    pub id: Id,
     /// Whose images are lost.
     pub host: String,
     /// Each way that has been tried.
@@ -84,7 +84,7 @@ impl fmt::Display for Reason {
 
 impl fmt::Display for Lost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "checkpoint {}: the images of {} are lost", self.epoch, self.host)?;
+        write!(f, "checkpoint {}: the images of {} are lost", self.id.epoch, self.host)?;
         self.reasons.iter().try_for_each(|reason| write!(f, "; {reason}"))
     }
 }
@@ -137,14 +137,14 @@ impl Restart {
 pub fn choose(
     snapshots: &[Snapshot],
     holdings: &Holdings,
-    shared: &BTreeSet<u32>,
+    shared: &BTreeSet<Id>,
 ) -> Result<Restart, Impossible> {
     let mut newest: Vec<&Snapshot> = snapshots.iter().filter(|s| s.is_sound()).collect();
-    newest.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.epoch));
+    newest.sort_by_key(|snapshot| std::cmp::Reverse(snapshot.id));
     let mut lost = Vec::new();
     for snapshot in newest {
         let known = Known { snapshot, holdings };
-        match known.sources(shared.contains(&snapshot.epoch)) {
+        match known.sources(shared.contains(&snapshot.id)) {
             Ok(sources) => return Ok(Restart { snapshot: snapshot.clone(), sources, lost }),
             Err(why) => lost.push(why),
         }
@@ -163,15 +163,14 @@ impl Known<'_> {
         let of_home = homes.map(|(number, home)| match self.source(number) {
             Ok(source) => Ok(source),
             Err(_) if is_shared => Ok(Source::Shared),
-            Err(reasons) => {
-                Err(Lost { epoch: self.snapshot.epoch, host: home.host.clone(), reasons })
-            }
+            Err(reasons) => Err(Lost { id: self.snapshot.id, host: home.host.clone(), reasons }),
         });
         of_home.collect()
     }
 
     fn source(&self, home: u32) -> Result<Source, Vec<Reason>> {
-        if self.has(home, Item::Images) {
+        let has_none = self.snapshot.homes.get(home as usize).is_none_or(|h| h.ranks.is_empty());
+        if has_none || self.has(home, Item::Images) {
             return Ok(Source::Home);
         }
         if let Some(host) = self.copy_of(home) {
@@ -218,11 +217,11 @@ impl Known<'_> {
     fn has(&self, home: u32, item: Item) -> bool {
         let Some(home) = self.snapshot.homes.get(home as usize) else { return false };
         let holdings = self.holdings.get(&home.host);
-        holdings.is_some_and(|holdings| holdings.contains(&(self.snapshot.epoch, item)))
+        holdings.is_some_and(|holdings| holdings.contains(&(self.snapshot.id, item)))
     }
 
     fn copy_of(&self, home: u32) -> Option<String> {
-        let copy = (self.snapshot.epoch, Item::Copy(home));
+        let copy = (self.snapshot.id, Item::Copy(home));
         let mut hosts = self.holdings.iter();
         hosts.find(|(_, holdings)| holdings.contains(&copy)).map(|(host, _)| host.clone())
     }

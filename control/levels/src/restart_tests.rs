@@ -2,10 +2,14 @@
 use super::*;
 use crate::snapshot::Home;
 
+fn id(epoch: u32) -> Id {
+    Id { taken_ms: u64::from(epoch), epoch }
+}
+
 /// Four hosts with two ranks each, in two sets; the partner of each is two further.
 fn snapshot(epoch: u32) -> Snapshot {
     Snapshot {
-        epoch,
+        id: id(epoch),
         homes: (0..4)
             .map(|n| Home { host: format!("n{n}"), ranks: vec![2 * n, 2 * n + 1] })
             .collect(),
@@ -20,12 +24,12 @@ fn holdings(of: &[(u32, &[Level])], dead: &[u32]) -> Holdings {
     for host in (0..4).filter(|host| !dead.contains(host)) {
         let mine = all.entry(format!("n{host}")).or_default();
         for (epoch, levels) in of {
-            mine.insert((*epoch, Item::Images));
+            mine.insert((id(*epoch), Item::Images));
             for level in *levels {
                 match level {
-                    Level::Partner => mine.insert((*epoch, Item::Copy((host + 2) % 4))),
+                    Level::Partner => mine.insert((id(*epoch), Item::Copy((host + 2) % 4))),
                     Level::Xor | Level::Rs(_) => {
-                        mine.insert((*epoch, Item::Parities(level.parities())))
+                        mine.insert((id(*epoch), Item::Parities(level.parities())))
                     }
                     Level::Local | Level::Shared => false,
                 };
@@ -35,7 +39,7 @@ fn holdings(of: &[(u32, &[Level])], dead: &[u32]) -> Holdings {
     all
 }
 
-fn none() -> BTreeSet<u32> {
+fn none() -> BTreeSet<Id> {
     BTreeSet::new()
 }
 
@@ -63,7 +67,7 @@ fn a_lost_pair_needs_two_parities() {
     let snapshots = [snapshot(6), snapshot(7)];
     let made = [(6, &[Level::Rs(2)][..]), (7, &[Level::Partner, Level::Xor])];
     let restart = choose(&snapshots, &holdings(&made, &[1, 3]), &none()).unwrap();
-    assert_eq!(restart.snapshot.epoch, 6);
+    assert_eq!(restart.snapshot.id, id(6));
     assert_eq!(
         restart.lost[0].to_string(),
         "checkpoint 7: the images of n1 are lost; no copy is on n3; xor set 0 rebuilds 1 and \
@@ -75,7 +79,7 @@ fn a_lost_pair_needs_two_parities() {
 #[test]
 fn what_hosts_have_lost_is_taken_from_the_directory() {
     let holdings = holdings(&[(7, &[])], &[0]);
-    let restart = choose(&[snapshot(7)], &holdings, &BTreeSet::from([7])).unwrap();
+    let restart = choose(&[snapshot(7)], &holdings, &BTreeSet::from([id(7)])).unwrap();
     assert_eq!(restart.sentences(), ["ranks 0, 1 of n0: from the job's directory"]);
     assert_eq!(restart.sources[1], Source::Home);
 }
@@ -108,4 +112,12 @@ fn a_record_that_makes_no_sense_is_none() {
         assert!(!snapshot.is_sound());
         assert!(choose(&[snapshot], &holdings, &none()).is_err());
     }
+}
+
+#[test]
+fn a_host_without_ranks_is_not_missed() {
+    let mut snapshot = snapshot(7);
+    snapshot.homes[2].ranks.clear();
+    let restart = choose(&[snapshot], &holdings(&[(7, &[])], &[2]), &none()).unwrap();
+    assert_eq!(restart.sources, vec![Source::Home; 4]);
 }

@@ -4,6 +4,16 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Which snapshot. Its number alone does not name it: a run that continues from an older one, since
+/// the newer ones were lost, takes others with their numbers, and what was lost may come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Id {
+    /// When it was taken, in milliseconds; what is taken later has a greater one.
+    pub taken_ms: u64,
+    /// Its number.
+    pub epoch: u32,
+}
+
 /// A host of the run that took a snapshot, and the ranks whose images it wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Home {
@@ -13,12 +23,12 @@ pub struct Home {
     pub ranks: Vec<u32>,
 }
 
-/// A snapshot: its number, the homes of its images, and how they were arranged then. Every host
+/// A snapshot: which, the homes of its images, and how they were arranged then. Every host
 /// that has something of it knows this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// Its number.
-    pub epoch: u32,
+    /// Which.
+    pub id: Id,
     /// Where its images were written; sets and partners are numbers in this list.
     pub homes: Vec<Home>,
     /// Who shares parities.
@@ -73,7 +83,7 @@ pub enum Item {
 }
 
 /// An item, and of which snapshot.
-pub type Holding = (u32, Item);
+pub type Holding = (Id, Item);
 
 /// What living hosts have, by their names.
 pub type Holdings = BTreeMap<String, BTreeSet<Holding>>;

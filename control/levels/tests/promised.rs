@@ -4,9 +4,13 @@
 #![allow(clippy::unwrap_used)]
 
 use fermata_levels::promotion::{Action, Config, Damage, Event, Promotion, Status};
-use fermata_levels::{Arrangement, Holdings, Home, Item, Level, Snapshot, choose};
+use fermata_levels::{Arrangement, Holdings, Home, Id, Item, Level, Snapshot, choose};
 use stateright::{Checker, Model, Property};
 use std::collections::{BTreeMap, BTreeSet};
+
+fn id(epoch: u32) -> Id {
+    Id { taken_ms: u64::from(epoch), epoch }
+}
 
 #[derive(Clone)]
 struct Cluster {
@@ -24,27 +28,27 @@ struct Cluster {
 /// told in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Order {
-    Make(u64, u32, Level),
-    Note(u64, u32, Level),
-    Drop(u32, Level),
+    Make(u64, Id, Level),
+    Note(u64, Id, Level),
+    Drop(Id, Level),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct World {
     machine: Promotion,
     /// What each host has; `None`: it is dead.
-    hosts: Vec<Option<BTreeSet<(u32, Item)>>>,
+    hosts: Vec<Option<BTreeSet<(Id, Item)>>>,
     /// Whose images the directory has.
-    directory: BTreeSet<(u32, u32)>,
+    directory: BTreeSet<(Id, u32)>,
     /// Snapshots that have been committed there.
-    shared: BTreeSet<u32>,
+    shared: BTreeSet<Id>,
     orders: Vec<Vec<Order>>,
     /// Hosts that have not noted the level that is being noted.
     noting: BTreeSet<u32>,
     saved: u32,
     failures: u32,
     /// The newest snapshot that each level has been done for.
-    promised: BTreeMap<Level, u32>,
+    promised: BTreeMap<Level, Id>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +70,7 @@ impl Cluster {
 
     fn snapshot(&self, epoch: u32) -> Snapshot {
         Snapshot {
-            epoch,
+            id: id(epoch),
             homes: (0..self.hosts)
                 .map(|n| Home { host: format!("n{n}"), ranks: vec![n] })
                 .collect(),
@@ -79,10 +83,10 @@ impl Cluster {
         let actions = world.machine.step(event, 0);
         for action in actions {
             match action {
-                Action::Make { attempt, epoch, level, host } => {
+                Action::Make { attempt, id: epoch, level, host } => {
                     world.orders[host as usize].push(Order::Make(attempt, epoch, level));
                 }
-                Action::Note { attempt, epoch, level } => {
+                Action::Note { attempt, id: epoch, level } => {
                     world.noting = match level {
                         Level::Shared => BTreeSet::from([0]), // in truth the coordinator does it
                         _ => (0..self.hosts).collect(),
@@ -100,30 +104,30 @@ impl Cluster {
                         });
                     }
                 }
-                Action::Drop { epoch, level: Level::Shared } => {
+                Action::Drop { id: epoch, level: Level::Shared } => {
                     world.shared.remove(&epoch);
                 }
-                Action::Drop { epoch, level } => {
+                Action::Drop { id: epoch, level } => {
                     for orders in &mut world.orders {
                         orders.push(Order::Drop(epoch, level));
                     }
                 }
             }
         }
-        let done: Vec<(Level, u32)> = world
+        let done: Vec<(Level, Id)> = world
             .machine
             .statuses()
             .filter(|(_, _, status)| **status == Status::Done)
             .map(|(epoch, level, _)| (level, epoch))
             .collect();
         for (level, epoch) in done {
-            let newest = world.promised.entry(level).or_default();
+            let newest = world.promised.entry(level).or_insert(epoch);
             *newest = epoch.max(*newest);
         }
     }
 
     fn perform(&self, world: &mut World, host: u32, order: &Order) {
-        let partners = |epoch: u32| self.arrangement.partners(epoch.into());
+        let partners = |id: Id| self.arrangement.partners(id.epoch.into());
         let Some(mine) = world.hosts[host as usize].as_mut() else { return };
         match order {
             Order::Make(attempt, epoch, level) => {
@@ -172,7 +176,7 @@ impl Cluster {
         }
     }
 
-    fn breach(&self, world: &World) -> Option<(Level, u32)> {
+    fn breach(&self, world: &World) -> Option<(Level, Id)> {
         let dead: BTreeSet<u32> =
             (0..self.hosts).filter(|host| world.hosts[*host as usize].is_none()).collect();
         let living = (0..self.hosts).filter_map(|host| {
@@ -181,12 +185,13 @@ impl Cluster {
         let holdings: Holdings = living.collect();
         let snapshots: Vec<Snapshot> = (1..=world.saved).map(|e| self.snapshot(e)).collect();
         let is_whole =
-            |epoch: &u32| (0..self.hosts).all(|host| world.directory.contains(&(*epoch, host)));
+            |epoch: &Id| (0..self.hosts).all(|host| world.directory.contains(&(*epoch, host)));
         let shared = world.shared.iter().copied().filter(is_whole).collect();
-        let newest = choose(&snapshots, &holdings, &shared).map_or(0, |found| found.snapshot.epoch);
+        let newest =
+            choose(&snapshots, &holdings, &shared).map_or(None, |found| Some(found.snapshot.id));
         let mut promised = world.promised.iter();
         promised
-            .find(|(level, epoch)| self.survives(**level, &dead) && newest < **epoch)
+            .find(|(level, epoch)| self.survives(**level, &dead) && newest < Some(**epoch))
             .map(|(level, epoch)| (*level, *epoch))
     }
 }
@@ -241,9 +246,9 @@ impl Model for Cluster {
                 next.saved += 1;
                 let epoch = next.saved;
                 for host in next.hosts.iter_mut().flatten() {
-                    host.insert((epoch, Item::Images));
+                    host.insert((id(epoch), Item::Images));
                 }
-                self.happen(&mut next, Event::Saved(epoch));
+                self.happen(&mut next, Event::Saved(id(epoch)));
             }
             Move::Do(host) => {
                 let order = next.orders[host as usize].remove(0);
@@ -273,7 +278,7 @@ impl Model for Cluster {
             }),
             // Else little would be checked.
             Property::sometimes("dropped", |cluster: &Self, world: &World| {
-                let has = |host: &BTreeSet<_>| host.contains(&(1, Item::Images));
+                let has = |host: &BTreeSet<_>| host.contains(&(id(1), Item::Images));
                 world.saved == cluster.saves && !world.hosts.iter().flatten().any(has)
             }),
         ]
