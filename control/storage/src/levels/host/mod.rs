@@ -34,4 +34,8 @@ pub use restore::{RestoreError, Restored, restore_newest};
 pub use store::HostStore;
 
 #[cfg(test)]
+mod driven_tests;
+#[cfg(test)]
+mod killed_tests;
+#[cfg(test)]
 mod tests;

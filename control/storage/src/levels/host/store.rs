@@ -12,10 +12,11 @@ use fermata_levels::{Holding, Id, Item, Level};
 use fermata_parity::{Layout, Sums};
 use fermata_seal::Key;
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const RECORD_FILE: &str = "record.json";
 const RECORD_KIND: &str = "snapshot";
@@ -29,13 +30,15 @@ pub struct HostStore {
     root: PathBuf,
     host: String,
     key: Option<Key>,
+    /// Held while the store is open: nobody else takes for left over what is being made.
+    _lock: Arc<File>,
 }
 
 impl HostStore {
     /// Under this directory, which may be anybody's. What was never finished is removed.
     ///
     /// # Errors
-    /// It cannot be made, or is not the user's own.
+    /// It cannot be made, is not the user's own, or is open elsewhere.
     pub fn open(
         directory: &Path,
         job: &str,
@@ -47,7 +50,10 @@ impl HostStore {
         for path in [&users, &root] {
             make_private(path).map_err(|e| StorageError::at(Operation::Make, path, e))?;
         }
-        let store = Self { root, host: host.to_owned(), key };
+        let lock = own::open_directory(&root)
+            .and_then(|lock| fermata_sysio::try_lock(&lock).map(|()| lock))
+            .map_err(|e| StorageError::at(Operation::Lock, &root, e))?;
+        let store = Self { root, host: host.to_owned(), key, _lock: Arc::new(lock) };
         store.remove_leftovers();
         Ok(store)
     }

@@ -7,7 +7,7 @@ use super::*;
 use crate::own::Whose;
 use crate::samples;
 use fermata_levels::{Arrangement, Chain, Holdings, Home, Id, Item, Level, Snapshot};
-use fermata_parity::Sums;
+use fermata_parity::{Layout, Sum, Sums};
 use fermata_seal::Key;
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use proptest::prelude::*;
@@ -18,10 +18,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-struct Scratch(PathBuf);
+pub(super) struct Scratch(pub PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("fermata-hosts-{}-{number}", std::process::id());
@@ -38,7 +38,7 @@ impl Drop for Scratch {
 }
 
 /// Hosts that read each other's directories.
-struct Hosts(BTreeMap<String, HostStore>);
+pub(super) struct Hosts(pub BTreeMap<String, HostStore>);
 
 impl Hosts {
     fn get(&self, host: &str) -> io::Result<&HostStore> {
@@ -63,9 +63,9 @@ impl Peers for Hosts {
     }
 }
 
-struct Cluster {
+pub(super) struct Cluster {
     scratch: Scratch,
-    hosts: Hosts,
+    pub hosts: Hosts,
     ranks: Vec<Vec<u32>>,
     arrangement: Arrangement,
 }
@@ -74,20 +74,23 @@ fn name(host: u32) -> String {
     format!("n{host}")
 }
 
-fn id(epoch: u32) -> Id {
+pub(super) fn id(epoch: u32) -> Id {
     Id { taken_ms: 1000 + u64::from(epoch), epoch }
 }
 
 impl Cluster {
     /// With so many ranks on each host.
-    fn new(chain: &Chain, ranks_of: &[u32]) -> Self {
-        let scratch = Scratch::new();
+    pub(super) fn new(chain: &Chain, ranks_of: &[u32]) -> Self {
+        Self::at(Scratch::new(), chain, ranks_of)
+    }
+
+    pub(super) fn at(scratch: Scratch, chain: &Chain, ranks_of: &[u32]) -> Self {
         let mut hosts = BTreeMap::new();
         let mut ranks = Vec::new();
         let mut next = 0;
         for (host, count) in (0..).zip(ranks_of) {
             let directory = scratch.0.join(name(host));
-            fs::create_dir(&directory).unwrap();
+            fs::create_dir_all(&directory).unwrap();
             let store = HostStore::open(&directory, "j", &name(host), None).unwrap();
             hosts.insert(name(host), store);
             ranks.push((next..next + count).collect());
@@ -147,7 +150,7 @@ impl Cluster {
         }
     }
 
-    fn make(&mut self, epoch: u32, levels: &[Level]) -> Kept {
+    pub(super) fn make(&mut self, epoch: u32, levels: &[Level]) -> Kept {
         let kept = self.kept(epoch);
         for (store, ranks) in self.hosts.0.values().zip(&self.ranks) {
             store.prepare(id(epoch)).unwrap();
@@ -163,9 +166,9 @@ impl Cluster {
         kept
     }
 
-    fn promote(&mut self, kept: &Kept, level: Level) {
+    pub(super) fn promote(&mut self, kept: &Kept, level: Level) {
         let stores: Vec<HostStore> = self.hosts.0.values().cloned().collect();
-        let mut sums = Vec::new();
+        let mut sums = BTreeMap::new();
         for (home, store) in (0u32..).zip(&stores) {
             match level {
                 Level::Partner => {
@@ -174,28 +177,33 @@ impl Cluster {
                 }
                 Level::Xor | Level::Rs(_) => {
                     let parities = level.parities();
-                    sums.push(store.make_parities(kept, parities, &mut self.hosts).unwrap());
+                    let made = store.make_parities(kept, parities, &mut self.hosts).unwrap();
+                    sums.insert(home, made);
                 }
                 Level::Local | Level::Shared => {}
             }
         }
         if level.parities() > 0 {
-            for members in &kept.snapshot.sets {
-                let lengths = members.iter().map(|member| kept.bytes_of(*member)).collect();
-                let layout =
-                    fermata_parity::Layout::new(lengths, level.parities() as usize).unwrap();
-                let all: Vec<_> =
-                    members.iter().flat_map(|member| sums[*member as usize].clone()).collect();
-                let sums = Sums::of(&layout, &all);
-                for member in members {
-                    stores[*member as usize].note_parities(kept, level.parities(), &sums).unwrap();
-                }
+            self.note(kept, level, &sums);
+        }
+    }
+
+    /// All members have made their parities, and returned these checksums.
+    pub(super) fn note(&self, kept: &Kept, level: Level, made: &BTreeMap<u32, Vec<Sum>>) {
+        let parities = level.parities();
+        for members in &kept.snapshot.sets {
+            let lengths = members.iter().map(|member| kept.bytes_of(*member)).collect();
+            let layout = Layout::new(lengths, parities as usize).unwrap();
+            let all: Vec<Sum> = members.iter().flat_map(|member| made[member].clone()).collect();
+            let sums = Sums::of(&layout, &all);
+            for member in members {
+                self.hosts.0[&name(*member)].note_parities(kept, parities, &sums).unwrap();
             }
         }
     }
 
     /// The directories of these hosts are gone.
-    fn lose(&mut self, dead: &BTreeSet<u32>) {
+    pub(super) fn lose(&mut self, dead: &BTreeSet<u32>) {
         for host in dead {
             self.hosts.0.remove(&name(*host));
             fs::remove_dir_all(self.scratch.0.join(name(*host))).unwrap();
@@ -215,7 +223,7 @@ impl Cluster {
     }
 
     /// Restores, and looks whether each image is what it was.
-    fn restore(&mut self) -> Result<Restored, RestoreError> {
+    pub(super) fn restore(&mut self) -> Result<Restored, RestoreError> {
         let (known, holdings) = self.gather();
         let to = self.scratch.0.join("restored");
         let _ = fs::remove_dir_all(&to);
@@ -230,7 +238,7 @@ impl Cluster {
         Ok(restored)
     }
 
-    fn promises(&self, levels: &[Level], dead: &BTreeSet<u32>) -> bool {
+    pub(super) fn promises(&self, levels: &[Level], dead: &BTreeSet<u32>) -> bool {
         let most = self.arrangement.sets().iter();
         let most = most.map(|set| set.iter().filter(|host| dead.contains(host)).count()).max();
         dead.is_empty()
@@ -321,7 +329,7 @@ proptest! {
     }
 }
 
-fn chain(list: &str) -> Chain {
+pub(super) fn chain(list: &str) -> Chain {
     list.parse().unwrap()
 }
 
@@ -399,7 +407,11 @@ fn levels_go_one_by_one_and_what_is_unfinished_at_once() {
     assert_eq!(items(&store), [Item::Images]);
     store.make_parities(&kept, 1, &mut cluster.hosts).unwrap();
     store.prepare(id(2)).unwrap();
-    let again = HostStore::open(&cluster.scratch.0.join("n0"), "j", "n0", None).unwrap();
+    let open = || HostStore::open(&cluster.scratch.0.join("n0"), "j", "n0", None);
+    assert!(open().is_err(), "what is being made is nobody's leftover");
+    drop(store);
+    cluster.hosts.0.remove("n0");
+    let again = open().unwrap();
     let left: Vec<String> = cluster
         .files()
         .iter()
