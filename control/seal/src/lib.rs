@@ -6,6 +6,7 @@
 //!     the user's key ─┬─ its public id
 //!                     ├─ manifests: MAC
 //!                     ├─ records of jobs: MAC
+//!                     ├─ records of hosts' stores: MAC
 //!                     └─ with the random salt of an image: three keys of that image alone,
 //!                        for the tags of its pages, for its header and tables, and to encrypt
 //! ```
@@ -33,6 +34,7 @@ pub const TAG_BYTES: usize = 16;
 const ID_CONTEXT: &str = "Fermata 2026 id of a user's key";
 const MANIFEST_CONTEXT: &str = "Fermata 2026 manifest";
 const JOB_CONTEXT: &str = "Fermata 2026 record of a job";
+const STORE_CONTEXT: &str = "Fermata 2026 record of a host's store";
 const PAGES_CONTEXT: &str = "Fermata 2026 image, tags of pages";
 const TABLES_CONTEXT: &str = "Fermata 2026 image, header and tables";
 const CIPHER_CONTEXT: &str = "Fermata 2026 image, encryption of pages";
@@ -83,6 +85,12 @@ impl Key {
     #[must_use]
     pub fn job_mac(&self, text: &[u8]) -> [u8; MAC_BYTES] {
         *blake3::keyed_hash(&blake3::derive_key(JOB_CONTEXT, &self.0), text).as_bytes()
+    }
+
+    /// The MAC of a record of a host's store.
+    #[must_use]
+    pub fn store_mac(&self, text: &[u8]) -> [u8; MAC_BYTES] {
+        *blake3::keyed_hash(&blake3::derive_key(STORE_CONTEXT, &self.0), text).as_bytes()
     }
 
     /// The keys of an image with this salt, which no two images share.

@@ -149,6 +149,18 @@ pub enum Cause {
     /// What is wrong with a snapshot, a sentence each.
     #[error("{}", .0.join("\n  "))]
     Problems(Vec<String>),
+    /// A record of a host's store is damaged.
+    #[error("its checksum does not fit")]
+    RecordDamaged,
+    /// A record of a host's store is not one that a host writes.
+    #[error("it makes no sense: {0}")]
+    RecordStrange(&'static str),
+    /// A host has no part in a snapshot.
+    #[error("{0} has no part in it")]
+    NoPart(String),
+    /// Parities cannot be made, or an image not be rebuilt.
+    #[error("parities: {0}")]
+    Parity(String),
     /// Something has failed, and so has undoing it.
     #[error(
         "{failed}; nor can it be made what it was: {undo}\n  hint: seal it again when that is \

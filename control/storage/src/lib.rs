@@ -12,7 +12,7 @@
 //!
 //! Floors, each of which knows only those before it: `own` (whose file it is) and `build_id`;
 //! `image`; `error`; `job`; `layout` and `history`; `program`; `reseal`; `snapshot`; `verify` and
-//! `takeover`; `level` with `levels`, and `prune`.
+//! `takeover`; `level` with `levels` (the job's directory, and the store of a host), and `prune`.
 //!
 //! Invariant: a directory named by a bare number is complete and durable. It gets that name by one
 //!            rename, after every image, the manifest and the directory itself have been flushed.
@@ -48,7 +48,9 @@ pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use key::{NoKey, UserKey, existing_key, user_key};
 pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image, read_snapshots};
 pub use level::{Durable, Level};
-pub use levels::JobDirectory;
+pub use levels::{
+    HostStore, JobDirectory, Kept, PartReader, Peers, RestoreError, Restored, restore_newest,
+};
 pub use own::{
     SealProblem, Whose, create as create_own, make_own, open as open_file, open_believed,
     open_directory as open_own_directory, open_to_change,

@@ -122,7 +122,7 @@ pub(crate) fn mac_text(header: &ImageHeader) -> String {
 }
 
 /// The header of an image, which is, by that, the one that the manifest lists.
-fn check_header(
+pub(crate) fn check_header(
     path: &Path,
     manifest: &Manifest,
     image: &ImageRecord,

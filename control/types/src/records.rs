@@ -135,7 +135,12 @@ struct Sealed {
 }
 
 /// What a MAC says to whoever has this key. `id`: of the key that it is made with, or empty.
-fn judge(id: &str, mac: &str, key: Option<&Key>, wanted: impl Fn(&Key) -> [u8; MAC_BYTES]) -> Seal {
+pub fn judge(
+    id: &str,
+    mac: &str,
+    key: Option<&Key>,
+    wanted: impl Fn(&Key) -> [u8; MAC_BYTES],
+) -> Seal {
     let Some(key) = key.filter(|key| id == hex(&key.id())) else {
         return if id.is_empty() { Seal::Absent } else { Seal::Others };
     };
