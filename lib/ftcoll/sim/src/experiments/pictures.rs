@@ -179,6 +179,10 @@ pub fn misses(curves: &[Curve]) -> Result<String, Box<dyn std::error::Error>> {
             .draw()?;
         root.present()?;
     }
-    let described = format!("<title>{title}</title>\n<rect");
+    let names: Vec<&str> = curves.iter().map(|curve| curve.name.as_str()).collect();
+    let described = format!(
+        "<title>{title}</title>\n<desc>Over the distance of the correction: {}.</desc>\n<rect",
+        names.join(", ")
+    );
     Ok(text.replacen("<rect", &described, 1))
 }
