@@ -98,6 +98,11 @@ impl Life {
         })
     }
 
+    /// Whether a death is followed by another run.
+    pub fn begins_again(&self) -> bool {
+        self.options.retries() > 0
+    }
+
     /// The signals that save and stop.
     pub fn save_on(&self) -> &SaveOn {
         &self.save_on
