@@ -34,8 +34,7 @@ awk 'FILENAME == ARGV[1] { missing[$1] = 1; next }
   !($2 in missing) { print "#define FERMATA_HAS_" $2 " 1" }' \
   "$work/missing.txt" runtime/backend/names.gen.txt > "$work/has.h"
 
-sources="runtime/backend/main.cpp runtime/backend/ompio.cpp runtime/backend/exit_handlers.cpp
- $(ls runtime/agent/*.cpp)"
+sources="$(ls runtime/backend/*.cpp runtime/agent/*.cpp)"
 objects=
 for source in $sources; do
   object=$work/$(echo "$source" | tr / _).o
@@ -44,8 +43,9 @@ for source in $sources; do
     -c "$source" -o "$object"
   objects="$objects $object"
 done
-# ompio.cpp, exit_handlers.cpp
-echo '{ opal_progress_register; opal_progress_unregister; __cxa_atexit; };' > "$work/exported"
+# ompio.cpp, exit_handlers.cpp, ucx.cpp
+echo '{ opal_progress_register; opal_progress_unregister; __cxa_atexit; ucp_worker_create;
+  ucp_worker_destroy; read; };' > "$work/exported"
 # shellcheck disable=SC2086
 "$mpicc" -pie -o "$out/$name.new" $objects -pthread -Wl,--dynamic-list="$work/exported"
 mv -f "$out/$name.new" "$out/$name"

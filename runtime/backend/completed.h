@@ -6,6 +6,7 @@
 
 #include "backend/exit_handlers.h"
 #include "backend/shim.gen.h"
+#include "backend/ucx.h"
 
 namespace fermata::backend {
 
@@ -54,6 +55,7 @@ inline int isend(const void* buf, int count, RealDatatype datatype, int dest, in
 
 inline int finalize() {
   g_completed_all.complete();
+  const UcxProgress progress;
   const int error = Finalize();
   run_exit_handlers();
   return error;

@@ -5,9 +5,9 @@
 #include "backend/exit_handlers.h"
 
 #include <dlfcn.h>
-#include <mpi.h>
 #include <stdlib.h>
 
+#include "backend/mpi_library.h"
 #include "base/types.h"
 
 namespace fermata::backend {
@@ -22,13 +22,6 @@ struct Handler {
 constexpr u32 kRoom = 32;
 Handler g_handlers[kRoom];
 u32 g_count = 0;  // MPI_Init registers them, and MPI_Finalize is after it
-
-bool is_of_mpi(void* library) {
-  static Dl_info mpi;
-  static const bool found = dladdr(reinterpret_cast<void*>(&MPI_Finalize), &mpi) != 0;
-  Dl_info at;
-  return found && library && dladdr(library, &at) != 0 && at.dli_fbase == mpi.dli_fbase;
-}
 
 }  // namespace
 

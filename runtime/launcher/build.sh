@@ -48,6 +48,7 @@ $cxx -static -nostdlib -no-pie \
   -Wl,-Ttext-segment="$(printf %#x $((kLauncherBase + 0x10000)))" \
   -Wl,--section-start=.fermata_calls="$(printf %#x $(($(constant kLauncherCallsAt))))" \
   -Wl,-z,noexecstack -Wl,--build-id \
-  -Wl,--no-relax -o "$out/launcher" $objects "$seal"
-undefined=$(nm -u "$out/launcher")
+  -Wl,--no-relax -o "$out/launcher.new" $objects "$seal"
+undefined=$(nm -u "$out/launcher.new")
 [ -z "$undefined" ] || { echo "launcher has undefined symbols: $undefined" >&2; exit 1; }
+mv -f "$out/launcher.new" "$out/launcher"  # ranks may be starting

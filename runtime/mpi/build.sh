@@ -38,5 +38,7 @@ if ((${#stale[@]})); then
   printf '%s\0' "${stale[@]}" | xargs -0 -n 2 -P "$(nproc)" \
     bash -c 'exec gcc -x c++ -MMD "${@:1:$#-2}" -c "${@: -2:1}" -o "${@: -1}"' compile "${flags[@]}"
 fi
-rm -f "$out/core.a"
-ar crs "$out/core.a" "${objects[@]}"
+# Somebody may be linking what is there.
+rm -f "$out/core.a.new"
+ar crs "$out/core.a.new" "${objects[@]}"
+mv "$out/core.a.new" "$out/core.a"

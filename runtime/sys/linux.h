@@ -355,6 +355,7 @@ inline constexpr int
 // setrlimit(2), getpriority(2), ioprio_get(2), sched_setattr(2)
 inline constexpr int
     kRlimitFsize = 1,
+    kRlimitData = 2,
     kRlimitStack = 3,
     kRlimitNofile = 7,
     kRlimitMemlock = 8,

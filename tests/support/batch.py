@@ -7,7 +7,6 @@ import re
 import time
 
 from support.cases import Failed, check, check_equal
-from support.fermata import FERMATA
 
 SAVED = "75:0"  # an exit code and a signal, as Slurm shows them
 RUNNING = ("RUNNING", "COMPLETING", "CONFIGURING")
@@ -107,20 +106,11 @@ class Batch:
             code = self.slurm.ask(self.number)["ExitCode"]
             check_equal(code, SAVED, f"{kind.name}: exit code\n{self.text()}")
 
-    def has_ended(self, may_hang):
-        """The job ends well, now that its output is whole. False: it hangs in MPI_Finalize, as
-        Debian's MPICH does over TCP now and then, natively too; then it is cancelled."""
-        try:
-            state = self.slurm.wait_for_state(self.number, OVER, 20)
-        except Failed:
-            answer = self.slurm.run(f"{FERMATA} checkpoint work")
-            if not may_hang or "entered MPI_Finalize" not in answer.err:
-                raise
-            self.slurm.run(f"scancel {self.number}")
-            return False
+    def check_end(self):
+        """The job ends well, now that its output is whole."""
+        state = self.slurm.wait_for_state(self.number, OVER, 60)
         code = self.slurm.ask(self.number)["ExitCode"]
         check_equal((state, code), ("COMPLETED", "0:0"), f"the end\n{self.text()}")
-        return True
 
     def once_more(self, hosts):
         """Handed in after its end, the job is not run again."""

@@ -26,14 +26,16 @@ def check_refused(job, refusal):
     check_equal(len(job.snapshots()), 0, "snapshots")
 
 
-def generate(prefix, kinds, quick, run):
+def generate(prefix, kinds, quick, run, quick_both_ways=()):
     """Tests that call run(work, kind, refusal, first, second), for kinds = {kind: refusal} in both
-    directions. `quick`: the kinds that are not slow from Open MPI to MPICH."""
+    directions. `quick`: the kinds that are not slow from Open MPI to MPICH; those of the last
+    parameter are not slow either way."""
     def make(kind, refusal, first, second):
         @timeout(90)
         def test(work):
             run(work, kind, refusal, first, second)
-        return test if kind in quick and first == "openmpi" else slow(test)
+        is_quick = kind in quick and first == "openmpi" or kind in quick_both_ways
+        return test if is_quick else slow(test)
 
     return {f"test_{prefix}{kind}_{first}_then_{second}": make(kind, refusal, first, second)
             for kind, refusal in kinds.items()

@@ -118,6 +118,7 @@ impl From<StartArgs> for Start {
             save_files: SaveFiles::default(),
             encrypt: false,
             save_on: SaveOn::default(),
+            is_begun_again: false,
         }
     }
 }

@@ -111,6 +111,11 @@ impl Life {
         self.ignored.clone()
     }
 
+    /// Whether a death is followed by another run.
+    pub fn begins_again(&self) -> bool {
+        self.options.retries() > 0
+    }
+
     /// The signals that save and stop.
     pub fn save_on(&self) -> &SaveOn {
         &self.save_on

@@ -82,9 +82,16 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let save_files = config.saved_files(files.into());
             config.fill_life(&mut end, &mut hooks);
             let life = Life::new(end, hooks)?;
-            let save_on = life.save_on().clone();
-            let start =
-                Start { collectives, checkpointer, save_files, encrypt, save_on, ..start.into() };
+            let (save_on, is_begun_again) = (life.save_on().clone(), life.begins_again());
+            let start = Start {
+                collectives,
+                checkpointer,
+                save_files,
+                encrypt,
+                save_on,
+                is_begun_again,
+                ..start.into()
+            };
             let start = config.fill(start);
             auto::check(&start)?;
             let wanted = run::Wanted { ranks, name, front, command };
@@ -98,7 +105,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
             config.fill_life(&mut end, &mut hooks);
             let life = Life::new(end, hooks)?;
-            let start = Start { save_on: life.save_on().clone(), ..start.into() };
+            let (save_on, is_begun_again) = (life.save_on().clone(), life.begins_again());
+            let start = Start { save_on, is_begun_again, ..start.into() };
             auto::check(&start)?;
             restart::restart(&start, &place, what.as_deref(), how, life, output)
         }

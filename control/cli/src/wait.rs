@@ -71,7 +71,7 @@ pub fn for_mpirun(
     life: &mut Life,
     resume: &dyn Fn(&str) -> String,
 ) -> Result<Waited> {
-    let return_wait = if life.options.retries() > 0 { RETRY_WAIT } else { RETURN_WAIT };
+    let return_wait = if life.begins_again() { RETRY_WAIT } else { RETURN_WAIT };
     let deaf_to = life.save_on().clone();
     let mut watch = Watch { deaf_to, return_wait, ..Watch::default() };
     loop {

@@ -22,6 +22,7 @@ mod choice;
 pub mod environment;
 pub mod files;
 mod flavour;
+mod grace;
 pub mod guarded;
 pub mod hosts;
 pub mod kept;

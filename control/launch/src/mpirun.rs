@@ -3,6 +3,7 @@
 
 use crate::environment;
 use crate::files::Rule;
+use crate::grace;
 use crate::guarded;
 use crate::hosts::{self, Hosts};
 use crate::kept;
@@ -84,7 +85,7 @@ pub fn command(
         if i == 0 {
             command.args(&start.mpirun_args);
             let here = hosts.as_ref().map_or(record.size, Hosts::most_ranks);
-            settle_open_mpi(&mut command, family, here);
+            settle_open_mpi(&mut command, family, start, here);
         }
         environment::hand_over(&mut command, family, start.spans_hosts());
         guarded::hand_over(&mut command, family, start);
@@ -97,7 +98,7 @@ pub fn command(
 }
 
 /// What Open MPI's mpirun is told in any case. `here`: the most ranks of a host.
-fn settle_open_mpi(command: &mut Command, family: Family, here: u32) {
+fn settle_open_mpi(command: &mut Command, family: Family, start: &Start, here: u32) {
     if family != Family::OpenMpi {
         return;
     }
@@ -108,6 +109,9 @@ fn settle_open_mpi(command: &mut Command, family: Family, here: u32) {
     if fermata_sysio::effective_uid() == 0 {
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    }
+    if start.is_begun_again {
+        grace::give_none(command, &start.mpirun_args);
     }
 }
 
@@ -174,6 +178,11 @@ mod tests {
 
     /// The command of two programs, three ranks and one rank.
     fn two_programs(family: Family, hosts: Option<&[String]>, secret: Option<&str>) -> Command {
+        let start = Start { hosts: hosts.unwrap_or_default().to_vec(), ..Start::default() };
+        started(family, &start, secret)
+    }
+
+    fn started(family: Family, start: &Start, secret: Option<&str>) -> Command {
         let program = |ranks, name: &str| ProgramRecord { ranks, argv: vec![name.into()] };
         let record = JobRecord {
             job: "melt".into(),
@@ -181,10 +190,9 @@ mod tests {
             size: 4,
             ..JobRecord::default()
         };
-        let start = Start { hosts: hosts.unwrap_or_default().to_vec(), ..Start::default() };
         let hosts = Hosts::from(&start.hosts, None, record.size).unwrap();
         let (prefix, lower) = (Prefix::find().unwrap(), lower(family));
-        let context = LaunchContext { prefix: &prefix, lower: &lower, start: &start, hosts };
+        let context = LaunchContext { prefix: &prefix, lower: &lower, start, hosts };
         let job = JobDir::new(Path::new("/jobs"), "work");
         command(&context, &record, secret, &job, None).unwrap()
     }
@@ -222,6 +230,25 @@ mod tests {
         assert_eq!((count(&open_mpi, "--host"), count(&open_mpi, "a:2,b:2")), (2, 2));
         let mpich = words(&two_programs(Family::Mpich, Some(&hosts), None));
         assert_eq!((count(&mpich, "-hosts"), count(&mpich, "a:2,b:2")), (1, 1));
+    }
+
+    #[test]
+    fn others_of_a_dead_rank_get_no_second_where_it_is_begun_again() {
+        let grace = "odls_base_sigkill_timeout";
+        for (family, is_begun_again, wanted) in [
+            (Family::OpenMpi, true, Some("0")),
+            (Family::OpenMpi, false, None),
+            (Family::Mpich, true, None),
+        ] {
+            let command = started(family, &Start { is_begun_again, ..Start::default() }, None);
+            for prefix in ["OMPI_MCA_", "PRTE_MCA_"] {
+                assert_eq!(value(&command, &format!("{prefix}{grace}")), wanted, "{family:?}");
+            }
+        }
+        let mpirun_args = ["--mca", grace, "3"].map(str::to_owned).to_vec();
+        let own = Start { is_begun_again: true, mpirun_args, ..Start::default() };
+        let command = started(Family::OpenMpi, &own, None);
+        assert_eq!(value(&command, &format!("OMPI_MCA_{grace}")), None);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Start {
     pub encrypt: bool,
     /// Signals that save and stop the job.
     pub save_on: SaveOn,
+    /// After a death the job is begun again.
+    pub is_begun_again: bool,
 }
 
 /// Which files are saved with their contents.

@@ -21,6 +21,7 @@
 #include "launcher/ids/senders.h"
 #include "launcher/image/children.h"
 #include "launcher/process/descriptors.h"
+#include "launcher/process/limits.h"
 #include "sys/sys.h"
 
 namespace fermata::launch {
@@ -313,6 +314,7 @@ enum Step : i32 { kDirectory, kDescriptors, kExecute };
   if (failed.error == 0)
     failed = {kDescriptors, place_descriptors(reader, program.target, report).error};
   if (failed.error == 0) {
+    undo_lift();
     if (state) (void)sys::sigprocmask(sys::kSigSetMask, &state->values[1], nullptr);
     failed = {kExecute, sys::call(SYS_execve, sys::arg(reader.string(program.path_string)),
                                   sys::arg(argv), sys::arg(envp)).error};

@@ -93,6 +93,7 @@ bool has_helpers(const image::Reader& reader) {
 }  // namespace
 
 void look_at_image() {
+  lift_limits_for_mpi();
   Path path;
   path << config.restore << "/" << kImageBefore << (config.rank[0] ? config.rank : "0")
        << kImageBehind;

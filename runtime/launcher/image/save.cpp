@@ -15,6 +15,7 @@
 #include "launcher/image/sections.h"
 #include "launcher/process/credentials.h"
 #include "launcher/process/descriptors.h"
+#include "launcher/process/limits.h"
 #include "launcher/process/settings.h"
 #include "launcher/process/undone.h"
 #include "launcher/threads/pending.h"
@@ -109,17 +110,6 @@ void end_with_rank() {
   if (sys::call(SYS_getppid).value != own_pid()) sys::exit_group(1);
 }
 
-/// What the program has limited is its own affair, as far as the kernel lets its child differ.
-void lift_limits() {
-  constexpr u64 kLifted[] = {sys::kRlimitFsize, sys::kRlimitAs};
-  for (const u64 which : kLifted) {
-    u64 limit[2] = {0, 0};
-    if (!sys::call(SYS_prlimit64, 0, which, 0, sys::arg(limit))) continue;
-    limit[0] = limit[1];
-    (void)sys::call(SYS_prlimit64, 0, which, sys::arg(limit), 0);
-  }
-}
-
 void tell_described() {
   __atomic_store_n(&outcome_page->described, 1, __ATOMIC_RELEASE);
   sys::futex_wake_shared(&outcome_page->described);
@@ -178,7 +168,7 @@ void tell_failure(i32 error, Message& why, SaveOutcome& outcome) {
   volunteer();  // before it takes any memory
   check_all_stand();
   end_with_rank();
-  lift_limits();
+  lift_limits();  // what the program has limited is its own affair
   static image::Writer writer;
   static Message why;
   SaveOutcome& outcome = outcome_page->outcome;

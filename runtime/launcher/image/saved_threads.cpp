@@ -6,6 +6,7 @@
 #include "launcher/boundary/guest.h"
 #include "launcher/config.h"
 #include "launcher/ids/thread.h"
+#include "launcher/process/limits.h"
 #include "launcher/process/settings.h"
 #include "launcher/threads/affinity.h"
 #include "launcher/threads/pending.h"
@@ -31,6 +32,7 @@ void restored_thread(void* argument) {
   Crossing& shared = crossing();
   while (__atomic_load_n(&shared.rebuilding, __ATOMIC_ACQUIRE))
     sys::futex_wait(&shared.rebuilding, 1, 10'000'000);
+  await_late_limits();
   if (!(saved.flags & kBareThread))
     reinterpret_cast<Gate*>(saved.fs_base + u64(shared.gate_offset))->attention |= kGateNew;
   UserContext* const frame = reinterpret_cast<UserContext*>(saved.frame);

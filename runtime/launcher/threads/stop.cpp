@@ -15,6 +15,7 @@
 #include "launcher/boundary/guest.h"
 #include "launcher/config.h"
 #include "launcher/patch/vdso.h"
+#include "launcher/process/limits.h"
 #include "launcher/process/settings.h"
 #include "launcher/process/undone.h"
 #include "launcher/threads/clone.h"
@@ -176,6 +177,7 @@ void nudge(u32 id) {
 void leave(void* frame) {
   static bool left_once;
   arm_restored_timers();  // before other threads can set them
+  set_late_limits();
   if (config.restore[0] && !left_once) faults::fault(faults::Fault::kRestoreLeaving);
   left_once = true;
   return_signals();

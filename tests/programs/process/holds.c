@@ -82,6 +82,19 @@ static int small_limit(void) {
   CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
   return fd;
 }
+/// Little more than there is now: another MPI may take more than that.
+static int small_memory(void) {
+  const int fd = file(O_RDWR, 0600, 1);
+  unsigned long pages, data;
+  FILE *const told = fopen("/proc/self/statm", "r");
+  CHECK(told && fscanf(told, "%lu %*u %*u %*u %*u %lu", &pages, &data) == 2);
+  fclose(told);
+  const rlim_t more = 8 << 20;
+  const struct rlimit space = {pages * 4096 + more, RLIM_INFINITY};
+  const struct rlimit memory = {data * 4096 + more, RLIM_INFINITY};
+  CHECK(setrlimit(RLIMIT_AS, &space) == 0 && setrlimit(RLIMIT_DATA, &memory) == 0);
+  return fd;
+}
 static int notices(void) { return fanotify_init(FAN_CLASS_NOTIF, O_RDONLY); }
 static int in_root(void) {
   snprintf(path, sizeof path, "/fermata-test-%d", (int)getpid());
@@ -141,10 +154,25 @@ static const struct {
               {"unreadable_removed", unreadable_removed},
               {"write_only_removed", write_only_removed},
               {"read_only_written", read_only_written}, {"small_limit", small_limit},
-              {"notices", notices}, {"in_root", in_root}, {"bpf_filter", bpf_filter},
+              {"small_memory", small_memory}, {"notices", notices}, {"in_root", in_root},
+              {"bpf_filter", bpf_filter},
               {"ip_options", ip_options}, {"address_alone", address_alone},
               {"path_of_fifo", path_of_fifo}, {"path_of_link", path_of_link},
               {"path_of_socket", path_of_socket}, {"path_of_device", path_of_device}};
+
+static struct rlimit limits[RLIM_NLIMITS];
+
+static void read_limits(struct rlimit *out) {
+  for (int i = 0; i < RLIM_NLIMITS; i++) CHECK(getrlimit(i, &out[i]) == 0);
+}
+
+/// Those of files and of memory; others may be lower where it is restarted.
+static void check_limits(void) {
+  struct rlimit now[RLIM_NLIMITS];
+  read_limits(now);
+  const int which[] = {RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_AS};
+  for (int i = 0; i < 3; i++) CHECK(!memcmp(&now[which[i]], &limits[which[i]], sizeof *now));
+}
 
 static void check_held(int fd) {
   struct stat now;
@@ -188,10 +216,12 @@ int main(int argc, char **argv) {
   CHECK(fstat(fd, &first) == 0);
   flags = fcntl(fd, F_GETFL);
   const int on_disk = is_on_disk(fd);
+  read_limits(limits);
   for (int step = 1; step <= o.steps; step++) {
     MPI_Barrier(MPI_COMM_WORLD);
     report_step(step, o.step_ms);
     check_held(fd);
+    check_limits();
     CHECK(is_on_disk(fd) == on_disk);
     mix_int(step);
   }

@@ -370,7 +370,8 @@ def test_locks_that_are_not_allowed_here(work):
 # back. There is no third: a snapshot that is committed and does not start.
 KINDS = {
     "device": None, "unreadable": None, "unreadable_removed": None, "write_only_removed": None,
-    "read_only_written": None, "small_limit": None, "in_root": None, "path_of_device": None,
+    "read_only_written": None, "small_limit": None, "small_memory": None, "in_root": None,
+    "path_of_device": None,
     "of_other_process": "a file of another process", "notices": "fanotify",
     "of_descriptor": "a file about one of its descriptors or mappings",
     "namespace": "no longer found under the name", "linked": "no longer found under the name",
@@ -381,6 +382,7 @@ KINDS = {
     "path_of_link": "close it before the checkpoint", "path_of_socket": "a socket",
 }
 QUICK_KINDS = ("device", "unreadable_removed", "of_other_process", "bpf_filter")
+QUICK_BOTH_WAYS = ("small_limit", "small_memory")  # each MPI takes memory in a way of its own
 
 
 def _hold(work, kind, refusal, first, second):
@@ -399,4 +401,4 @@ def _hold(work, kind, refusal, first, second):
 
 
 def generate():
-    return kinds.generate("holding_", KINDS, QUICK_KINDS, _hold)
+    return kinds.generate("holding_", KINDS, QUICK_KINDS, _hold, QUICK_BOTH_WAYS)

@@ -13,7 +13,8 @@ from support.errors import DAMAGED, NOTHING_RAN, REFUSED, expect, record
 from support.image import crc32c
 
 DAMAGE, OWNER, CHOICE = "Damaged snapshots", "Snapshots of others", "Snapshots that are not there"
-PROGRAM = "Files of the program"
+PROGRAM, PLACE = "Files of the program", "Where it is restarted"
+LAUNCHER = 70  # exit code of a rank that its launcher has ended
 STEPS = 12
 EARLIER = "the snapshot before was restarted"
 IMAGE_HEADER_BYTES = 4096
@@ -201,6 +202,21 @@ def test_program_that_has_changed(work):
     check("fermata: " not in changed.err.replace("fermata: ", "", 1), "no rank has said anything")
     kept.rename(program)
     job.restart("mpich")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
+@timeout(120)
+def test_files_are_limited(work):
+    """A soft limit is raised until the MPI is there; under a hard one no MPI has shared memory."""
+    job = _saved_job(work, 1)
+    job._launch("restart", job.snapshots()[0], "--mpi", "mpich",
+                under=["prlimit", f"--fsize={2 << 20}:{2 << 20}"])
+    result = job.running.wait(60)
+    text = record(PLACE, "files may not be as large as an MPI's shared memory", result,
+                  LAUNCHER, EARLIER)
+    expect(text, "at most 2097152 bytes", "hint: ulimit -f unlimited")
+    check("step" not in result.out, "no rank ran")
+    job.restart("mpich", under=["prlimit", f"--fsize={2 << 20}:"])
     check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
 
 

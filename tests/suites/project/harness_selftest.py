@@ -86,6 +86,35 @@ def test_a_killed_compilation_leaves_no_program(work):
     check(program.exists(), "the next build makes no program")
 
 
+ARCHIVER = """#!/bin/sh
+# ar crs ARCHIVE OBJECT...: another test links while this one is half made.
+printf half > "$2"
+g++ -o linked main.cpp core/core.a && echo whole >> links
+rm "$2"
+PATH=${PATH#*:} exec ar "$@"
+"""
+
+
+def test_the_core_is_whole_while_it_is_made_anew(work):
+    """One unit test makes the archive that another one is linked with at that moment."""
+    script = work / "runtime/mpi/build.sh"
+    (script.parent / "room").mkdir(parents=True)
+    shutil.copy2(mpis.ROOT / "runtime/mpi/build.sh", script)
+    (script.parent / "room/one.cpp").write_text("int one() { return 1; }\n")
+    (work / "main.cpp").write_text("int one();\nint main() { return one() - 1; }\n")
+    process.run([script, "core"], cwd=work).expect_success("the first build")
+    archiver = work / "bin/ar"
+    archiver.parent.mkdir()
+    archiver.write_text(ARCHIVER)
+    archiver.chmod(0o755)
+    env = mpis.environment(PATH=f"{archiver.parent}:{os.environ['PATH']}")
+    process.run([script, "core"], env=env, cwd=work).expect_success("the second build")
+    check((work / "links").exists(), "there is no whole archive while it is made anew")
+    process.run(["g++", "-o", "linked", "main.cpp", "core/core.a"], cwd=work
+                ).expect_success("linking afterwards")
+    check_equal([path.name for path in (work / "core").glob("core.a*")], ["core.a"], "archives")
+
+
 def test_a_process_whose_name_is_no_text_is_found(work):
     """Such a one of another test ended the worker that looked for its own: names are cut after 15
     bytes, which may be the middle of a character."""
