@@ -5,6 +5,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/random.h>
 
 #include <array>
@@ -85,6 +86,16 @@ int prepare() {
   return error;
 }
 
+// MPICH's process manager tells those who live of a death by SIGUSR1, which would end them.
+void outlive_news() {
+#ifdef MPICH_VERSION
+  struct sigaction action = {};
+  if (sigaction(SIGUSR1, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGUSR1, &action, nullptr);
+#endif
+}
+
 // A number of milliseconds from the environment; 0: not set.
 uint32_t milliseconds(const char* name) {
   const char* const text = std::getenv(name);
@@ -163,7 +174,8 @@ int make_world(MPI_Comm comm, World& made) {
     mine[0] = 0;
   }
   std::vector<char> texts(static_cast<size_t>(size) * kAddressBytes);
-  error = PMPI_Allgather(mine, kAddressBytes, MPI_CHAR, texts.data(), kAddressBytes, MPI_CHAR, comm);
+  error =
+      PMPI_Allgather(mine, kAddressBytes, MPI_CHAR, texts.data(), kAddressBytes, MPI_CHAR, comm);
   if (error != MPI_SUCCESS) return error;
   std::vector<const char*> addresses;
   bool all_listen = invitation.is_good;
@@ -217,6 +229,7 @@ int mark(MPI_Comm comm) {
   error = prepare();
   if (error != MPI_SUCCESS) return raise_error(comm, error);
   if (mark_of(comm)) return MPI_SUCCESS;
+  outlive_news();
   MPI_Group group;
   PMPI_Comm_size(comm, &size);
   PMPI_Comm_group(comm, &group);

@@ -47,7 +47,7 @@ int MPI_Init_thread(int* argc, char*** argv, int required, int* provided) {
   return begin(PMPI_Init_thread(argc, argv, required, provided));
 }
 
-// With dead processes the MPI's own would wait for them. The process goes on to its end without
+// With dead processes the MPI's own would wait for them. The process comes to its end without
 // it; what it has open of the MPI ends with it.
 int MPI_Finalize() {
   const bool is_together = ftcoll::spans_world();

@@ -5,8 +5,8 @@
 // A communicator that is marked has its MPI_Bcast, MPI_Reduce, MPI_Allreduce and MPI_Barrier (and
 // their _c and Fortran forms) over connections of the library's own, and these calls end with the
 // same result at all processes that live, whoever dies. All other calls, and all other
-// communicators, are the MPI's, and who is dead must not be a part of them. The job has to go on
-// when a process dies: docs/reference/survival.md says how.
+// communicators, are the MPI's, and who is dead must not be a part of them. The job has to
+// outlive the death of a process: docs/reference/survival.md says how.
 //
 // Errors are those of the MPI, through the communicator's error handler. Those that no MPI has
 // (ftc_last() says FTC_ROOT_DIED, for instance) have error codes of their own.
