@@ -2,6 +2,7 @@
 """Jobs of MPI programs whose collectives survive dead processes (lib/ftcoll/mpi): started so that a
 death ends nobody else, killed at drawn moments, and compared call by call."""
 import dataclasses
+import functools
 import os
 import pathlib
 import random
@@ -58,9 +59,15 @@ def ranks_of(mpi, root, program):
     return found
 
 
-def kill(mpi, running, program, rank):
-    """Kills a rank that cannot see it coming. False: it was gone already."""
-    pid = ranks_of(mpi, running.process.pid, program).get(rank)
+def ranks_under_fermata(mpi, root):
+    """The same of a job of Fermata's, whose ranks are its launcher."""
+    launchers = mpis.BUILD / "libexec/fermata/launcher"
+    return ranks_of(mpi, root, launchers)
+
+
+def kill(find, running, rank):
+    """Kills a rank that `find` finds below a process. False: it was gone already."""
+    pid = find(running.process.pid).get(rank)
     if pid is None:
         return False
     try:
@@ -154,14 +161,15 @@ def run(mpi, work, seed, ranks, calls, kills, is_mixed, limit_s=240):
     path, outcome = program(mpi, "kills"), Outcome()
     command = [*surviving(mpi, ranks), path, calls, 0, int(is_mixed), work]
     running = process.Running(command, work, env=environment(), cwd=work)
+    find = functools.partial(ranks_of, mpi, program=path)
     victims = draw.sample(range(ranks), kills)
     moments = sorted(draw.randrange(1, max(2, int(calls * LATEST))) for _ in victims)
     until = time.monotonic() + limit_s
     for victim, moment in zip(victims, moments, strict=True):
         while running.process.poll() is None and time.monotonic() < until:
-            if (work / str(victim)).exists() and _lines(work / str(victim)) >= moment:
+            if has_reached(work / str(victim), moment):
                 time.sleep(draw.random() * 0.002)
-                outcome.killed += kill(mpi, running, path, victim)
+                outcome.killed += kill(find, running, victim)
                 break
             time.sleep(0.001)
     while running.process.poll() is None and time.monotonic() < until:
@@ -182,9 +190,12 @@ def run(mpi, work, seed, ranks, calls, kills, is_mixed, limit_s=240):
     return outcome
 
 
-def _lines(path):
-    with open(path, "rb") as file:
-        return file.read().count(b"\n")
+def has_reached(path, calls):
+    """Whether a process has written so many calls into its file."""
+    try:
+        return path.read_bytes().count(b"\n") >= calls
+    except OSError:
+        return False
 
 
 def expect_good(outcome, what):

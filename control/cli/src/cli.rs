@@ -116,6 +116,7 @@ impl From<StartArgs> for Start {
             collectives: COLLECTIVES[0].into(),
             save_files: SaveFiles::default(),
             encrypt: false,
+            survive: false,
             save_on: SaveOn::default(),
         }
     }
@@ -222,6 +223,9 @@ Example:
         /// As for run
         #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
+        /// As for run
+        #[arg(long, hide = true)]
+        survive: bool,
         /// A rank that MPI_Comm_spawn made: of no job, and never saved
         #[arg(long, hide = true)]
         spawned: bool,

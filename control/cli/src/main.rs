@@ -80,10 +80,10 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let encrypt = config.encrypts(encrypt);
             let save_files = config.saved_files(files.into());
             config.fill_life(&mut end, &mut hooks);
+            let start = Start { survive: end.survive, ..start.into() };
             let life = Life::new(end, hooks)?;
             let save_on = life.save_on().clone();
-            let start =
-                Start { collectives, checkpointer, save_files, encrypt, save_on, ..start.into() };
+            let start = Start { collectives, checkpointer, save_files, encrypt, save_on, ..start };
             let start = config.fill(start);
             let wanted = run::Wanted { ranks, name, front, command };
             if resume {
@@ -95,8 +95,9 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Restart { start, mut end, mut hooks, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
             config.fill_life(&mut end, &mut hooks);
+            let start = Start { survive: end.survive, ..start.into() };
             let life = Life::new(end, hooks)?;
-            let start = Start { save_on: life.save_on().clone(), ..start.into() };
+            let start = Start { save_on: life.save_on().clone(), ..start };
             restart::restart(&start, &place, what.as_deref(), how, life, output)
         }
         Command::Exec {
@@ -108,6 +109,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             coordinator,
             local_dir,
             collectives,
+            survive,
             spawned,
             restore,
             files,
@@ -131,6 +133,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 coordinator,
                 local_dir,
                 collectives,
+                survive,
                 spawned,
                 restore,
                 files: files.into(),

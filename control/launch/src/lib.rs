@@ -41,5 +41,6 @@ pub mod registry;
 mod report;
 pub mod start;
 mod stdin;
+pub mod surviving;
 pub mod units;
 pub mod versions;

@@ -11,6 +11,7 @@ use crate::mpi::{Family, Lower};
 use crate::registry::Prefix;
 use crate::start::Start;
 use crate::stdin::give_stdin;
+use crate::surviving;
 use anyhow::{Context, Result};
 use fermata_storage::JobDir;
 use fermata_sysio::host_name;
@@ -83,6 +84,9 @@ pub fn command(
         }
         if i == 0 {
             command.args(&start.mpirun_args);
+            if start.survive {
+                surviving::tell(&mut command, family);
+            }
             let here = hosts.as_ref().map_or(record.size, Hosts::most_ranks);
             settle_open_mpi(&mut command, family, here);
         }
@@ -132,6 +136,9 @@ fn rank_words(
     if start.encrypt {
         add(&["--encrypt"]);
     }
+    if start.survive {
+        add(&["--survive"]);
+    }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
         add(&["--coordinator", &found_at]);
@@ -174,6 +181,11 @@ mod tests {
 
     /// The command of two programs, three ranks and one rank.
     fn two_programs(family: Family, hosts: Option<&[String]>, secret: Option<&str>) -> Command {
+        let start = Start { hosts: hosts.unwrap_or_default().to_vec(), ..Start::default() };
+        two_programs_of(family, start, secret)
+    }
+
+    fn two_programs_of(family: Family, start: Start, secret: Option<&str>) -> Command {
         let program = |ranks, name: &str| ProgramRecord { ranks, argv: vec![name.into()] };
         let record = JobRecord {
             job: "melt".into(),
@@ -181,7 +193,6 @@ mod tests {
             size: 4,
             ..JobRecord::default()
         };
-        let start = Start { hosts: hosts.unwrap_or_default().to_vec(), ..Start::default() };
         let hosts = Hosts::from(&start.hosts, None, record.size).unwrap();
         let (prefix, lower) = (Prefix::find().unwrap(), lower(family));
         let context = LaunchContext { prefix: &prefix, lower: &lower, start: &start, hosts };
@@ -212,6 +223,18 @@ mod tests {
                 assert_eq!(part[part.len() - 2..], ["--", program], "{words:?}");
                 assert!(part.contains(&"exec".to_owned()), "{words:?}");
             }
+        }
+    }
+
+    #[test]
+    fn ranks_that_may_die_are_told_of_in_the_familys_way() {
+        for (family, word) in
+            [(Family::OpenMpi, "--enable-recovery"), (Family::Mpich, "-disable-auto-cleanup")]
+        {
+            assert_eq!(count(&words(&two_programs(family, None, None)), word), 0);
+            let start = Start { survive: true, ..Start::default() };
+            let words = words(&two_programs_of(family, start, None));
+            assert_eq!((count(&words, word), count(&words, "--survive")), (1, 2), "{words:?}");
         }
     }
 

@@ -2,11 +2,12 @@
 """MPI programs whose collectives survive dead processes (lib/ftcoll/mpi): without deaths they give
 what the MPI gives, and with processes that are killed those who live agree and come to their end.
 More of it: ./x kills."""
+import functools
 import os
 import re
 import time
 
-from support import kills, mpis, process
+from support import fermata, kills, mpis, process
 from support.cases import check, check_equal, slow, timeout
 
 PRELOADED = "libftcoll_mpi.so"
@@ -60,7 +61,8 @@ def _start(mpi, ranks, name, work, **more):
 
 
 def _kill(mpi, running, name, rank):
-    check(kills.kill(mpi, running, kills.program(mpi, name), rank), f"rank {rank} lives")
+    find = functools.partial(kills.ranks_of, mpi, program=kills.program(mpi, name))
+    check(kills.kill(find, running, rank), f"rank {rank} lives")
 
 
 def _monte_carlo(mpi):
@@ -89,9 +91,41 @@ def _jacobi(mpi):
     return test
 
 
+def _under_fermata(mpi, killed):
+    """fermata run --survive: of three ranks these are killed, one after the other."""
+    @timeout(300)
+    def test(work):
+        said = work / "calls"
+        said.mkdir()
+        command = [fermata.FERMATA, "run", "--survive", "--mpi", mpi, "-n", 3, "--name", "job",
+                   kills.program(mpi, "kills"), 1000, 0, 1, said]
+        env = kills.environment(FERMATA_DIR=str(work / "fermata"))
+        running = process.Running(command, work, env=env, cwd=work)
+        find = functools.partial(kills.ranks_under_fermata, mpi)
+        for number, rank in enumerate(killed, 1):
+            reached = functools.partial(kills.has_reached, said / str(rank), 100 * number)
+            process.wait_until(reached, f"call {100 * number} of rank {rank}", 100)
+            check(kills.kill(find, running, rank), f"rank {rank} lives")
+        result = running.wait(200)
+        outcome = kills.Outcome()
+        kills.judge(kills.read(said, 3), 3, True, outcome)
+        check_equal(outcome.different, 0, f"calls that differ: {outcome.why}")
+        ended = 3 - len(killed)
+        check_equal(result.code, 0 if ended else 1, f"exit code\n{result.err}")
+        check_equal(result.out.count("has come to its end"), ended, "ranks that have ended")
+        if killed:
+            names = ", ".join(str(rank) for rank in sorted(killed))
+            check(f"{names} ended without MPI_Finalize" in result.err.replace(" have", "")
+                  .replace(" has", ""), result.err)
+    return test
+
+
 def generate():
     found = {}
     for mpi in mpis.MPIS:
+        found |= {f"test_fermata_{mpi}": slow(_under_fermata(mpi, [])),
+                  f"test_fermata_{mpi}_two_die": _under_fermata(mpi, [2, 0]),
+                  f"test_fermata_{mpi}_all_die": slow(_under_fermata(mpi, [1, 2, 0]))}
         found |= {f"test_same_{mpi}": _compare(mpi, 3), f"test_same_{mpi}_alone": _compare(mpi, 1),
                   f"test_same_{mpi}_many": slow(_compare(mpi, 8)),
                   f"test_killed_{mpi}": _killed(mpi, 5, 300, 2, False),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::{Ending, Ftco, Operation, Setup, Timeouts, Verdict};
-use crate::{Core, Event, Rank};
 use crate::testbed::{Bed, Death, Members, only};
 use crate::tree::Tree;
+use crate::{Core, Event, Rank};
 use proptest::prelude::*;
 use std::sync::Arc;
 
