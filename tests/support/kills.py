@@ -20,7 +20,7 @@ RANK_VARIABLES = {"openmpi": b"OMPI_COMM_WORLD_RANK=", "mpich": b"PMI_RANK="}
 TIMEOUT_MS = 60_000
 # Of MPI_Finalize too, which a process that dies in it holds up until then.
 DEADLINE_MS = 100_000
-# Victims die before they come to MPI_Finalize.
+# Of a job's calls: victims die before, and wait there for it (kills.c).
 LATEST = 0.8
 OK, ROOT_DIED = 0, 1  # ftcoll.h
 ALLREDUCE, BCAST, REDUCE, BARRIER, OTHER_ALLREDUCE = range(5)  # kills.c
@@ -63,6 +63,12 @@ def ranks_under_fermata(mpi, root):
     """The same of a job of Fermata's, whose ranks are its launcher."""
     launchers = mpis.BUILD / "libexec/fermata/launcher"
     return ranks_of(mpi, root, launchers)
+
+
+def hold(work, ranks):
+    """Keeps these from their last calls: they are to be killed, however late that comes."""
+    for rank in ranks:
+        (work / f"hold.{rank}").touch()
 
 
 def kill(find, running, rank):
@@ -159,10 +165,11 @@ def run(mpi, work, seed, ranks, calls, kills, is_mixed, limit_s=240):
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     path, outcome = program(mpi, "kills"), Outcome()
+    victims = draw.sample(range(ranks), kills)
+    hold(work, victims)
     command = [*surviving(mpi, ranks), path, calls, 0, int(is_mixed), work]
     running = process.Running(command, work, env=environment(), cwd=work)
     find = functools.partial(ranks_of, mpi, program=path)
-    victims = draw.sample(range(ranks), kills)
     moments = sorted(draw.randrange(1, max(2, int(calls * LATEST))) for _ in victims)
     until = time.monotonic() + limit_s
     for victim, moment in zip(victims, moments, strict=True):

@@ -2,7 +2,8 @@
 // Collectives of a job of which processes are killed from outside at any moment: kills CALLS
 // FIRST MIXED DIRECTORY. Each process writes what each call gave it into DIRECTORY/RANK, a line for
 // a call, before it enters the next one: who reads the files knows whether all agree. A line is
-// `CALL WHAT VALUE MISSING MICROSECONDS`; all but the last word is the same at all processes.
+// `CALL WHAT VALUE MISSING MICROSECONDS`; all but the last word is the same at all processes. While DIRECTORY/hold.RANK is
+// there the process does not enter the last fifth of its calls: it is to be killed before.
 #include <ftcoll_mpi.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -62,8 +63,9 @@ int main(int argc, char **argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (size > kRanksMax) return 2;
-  char path[4096];
+  char path[4096], hold[4096];
   snprintf(path, sizeof path, "%s/%d", argv[4], rank);
+  snprintf(hold, sizeof hold, "%s/hold.%d", argv[4], rank);
   FILE *const out = fopen(path, "w");
   MPI_Comm comm;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
@@ -74,6 +76,7 @@ int main(int argc, char **argv) {
     // Processes come to a call at different times.
     state = state * 6364136223846793005u + 1442695040888963407u;
     usleep((state >> 33) % kPauseMicrosMax);
+    while (call - first >= calls / 5 * 4 && access(hold, F_OK) == 0) usleep(kPauseMicrosMax);
     uint64_t value;
     int32_t missing[kRanksMax];
     ftc_ended ended = {.missing = missing, .room = kRanksMax};

@@ -83,7 +83,7 @@ def _jacobi(mpi):
     @timeout(300)
     def test(work):
         running = _start(mpi, 4, "jacobi", work)
-        for rank, said in ((1, "2000 iterations"), (0, "4000 iterations")):
+        for rank, said in ((1, "250 iterations"), (0, "500 iterations")):
             running.wait_for(said, 100)
             _kill(mpi, running, "jacobi", rank)
         result = running.wait(250).expect_success("jacobi")
@@ -97,6 +97,7 @@ def _under_fermata(mpi, killed):
     def test(work):
         said = work / "calls"
         said.mkdir()
+        kills.hold(said, killed)
         command = [fermata.FERMATA, "run", "--survive", "--mpi", mpi, "-n", 3, "--name", "job",
                    kills.program(mpi, "kills"), 1000, 0, 1, said]
         env = kills.environment(FERMATA_DIR=str(work / "fermata"))

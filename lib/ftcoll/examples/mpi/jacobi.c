@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { kUnknowns = 63, kIterationsMax = 40000, kProcessesMax = 63 };
+enum { kUnknowns = 31, kIterationsMax = 40000, kProcessesMax = 31 };
 static const double kSmallStep = 1e-10;
 
 typedef struct {
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
   s.living = s.size;
   int count = 0;
   while (count < kIterationsMax && iterate(&s) > kSmallStep) {
-    if (++count % 2000 == 0 && is_first(&s)) {
+    if (++count % 250 == 0 && is_first(&s)) {
       printf("%d iterations\n", count);
       fflush(stdout);
     }
