@@ -2,8 +2,9 @@
 // Collectives of a job of which processes are killed from outside at any moment: kills CALLS
 // FIRST MIXED DIRECTORY. Each process writes what each call gave it into DIRECTORY/RANK, a line for
 // a call, before it enters the next one: who reads the files knows whether all agree. A line is
-// `CALL WHAT VALUE MISSING MICROSECONDS`; all but the last word is the same at all processes. While DIRECTORY/hold.RANK is
-// there the process does not enter the last fifth of its calls: it is to be killed before.
+// `CALL WHAT VALUE MISSING MICROSECONDS`; all but the last word is the same at all processes. While
+// DIRECTORY/hold.RANK is there the process does not enter the last fifth of its calls: it is to be
+// killed before. In the end those who live mark another communicator that the dead are in.
 #include <ftcoll_mpi.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,6 +56,17 @@ static int one(MPI_Comm comm, int rank, int size, int call, int is_mixed, uint64
   }
 }
 
+// Whether a communicator that is marked now has the same processes missing as the one before.
+static int mark_late(MPI_Comm late, MPI_Comm comm) {
+  int one = 1, all = 0;
+  ftc_ended ended = {0};
+  MPI_Barrier(comm);
+  ftc_last(comm, &ended);
+  if (ftc_mark(late) != MPI_SUCCESS) return 0;
+  MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, late);
+  return all == ended.contributions;
+}
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   if (argc != 5) return 2;
@@ -67,8 +79,9 @@ int main(int argc, char **argv) {
   snprintf(path, sizeof path, "%s/%d", argv[4], rank);
   snprintf(hold, sizeof hold, "%s/hold.%d", argv[4], rank);
   FILE *const out = fopen(path, "w");
-  MPI_Comm comm;
+  MPI_Comm comm, late;
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+  MPI_Comm_dup(MPI_COMM_WORLD, &late);
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   if (!out || ftc_mark(comm) != MPI_SUCCESS) return 3;
   uint64_t state = (uint64_t)rank + 1;
@@ -93,7 +106,8 @@ int main(int argc, char **argv) {
     fflush(out);
   }
   fclose(out);
+  const int is_late_right = mark_late(late, comm);
   MPI_Finalize();
-  printf("rank %d has come to its end\n", rank);
-  return 0;
+  if (is_late_right) printf("rank %d has come to its end\n", rank);
+  return is_late_right ? 0 : 4;
 }

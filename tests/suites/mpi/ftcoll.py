@@ -92,13 +92,13 @@ def _jacobi(mpi):
 
 
 def _under_fermata(mpi, killed):
-    """fermata run --survive: of three ranks these are killed, one after the other."""
+    """fermata run --survive: of four ranks these are killed, one after the other."""
     @timeout(300)
     def test(work):
         said = work / "calls"
         said.mkdir()
         kills.hold(said, killed)
-        command = [fermata.FERMATA, "run", "--survive", "--mpi", mpi, "-n", 3, "--name", "job",
+        command = [fermata.FERMATA, "run", "--survive", "--mpi", mpi, "-n", 4, "--name", "job",
                    kills.program(mpi, "kills"), 1000, 0, 1, said]
         env = kills.environment(FERMATA_DIR=str(work / "fermata"))
         running = process.Running(command, work, env=env, cwd=work)
@@ -109,9 +109,9 @@ def _under_fermata(mpi, killed):
             check(kills.kill(find, running, rank), f"rank {rank} lives")
         result = running.wait(200)
         outcome = kills.Outcome()
-        kills.judge(kills.read(said, 3), 3, True, outcome)
+        kills.judge(kills.read(said, 4), 4, True, outcome)
         check_equal(outcome.different, 0, f"calls that differ: {outcome.why}")
-        ended = 3 - len(killed)
+        ended = 4 - len(killed)
         check_equal(result.code, 0 if ended else 1, f"exit code\n{result.err}")
         check_equal(result.out.count("has come to its end"), ended, "ranks that have ended")
         if killed:
@@ -126,7 +126,7 @@ def generate():
     for mpi in mpis.MPIS:
         found |= {f"test_fermata_{mpi}": slow(_under_fermata(mpi, [])),
                   f"test_fermata_{mpi}_two_die": _under_fermata(mpi, [2, 0]),
-                  f"test_fermata_{mpi}_all_die": slow(_under_fermata(mpi, [1, 2, 0]))}
+                  f"test_fermata_{mpi}_all_die": slow(_under_fermata(mpi, [1, 3, 2, 0]))}
         found |= {f"test_same_{mpi}": _compare(mpi, 3), f"test_same_{mpi}_alone": _compare(mpi, 1),
                   f"test_same_{mpi}_many": slow(_compare(mpi, 8)),
                   f"test_killed_{mpi}": _killed(mpi, 5, 300, 2, False),

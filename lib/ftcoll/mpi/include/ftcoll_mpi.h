@@ -22,7 +22,8 @@ extern "C" {
 
 // Marks an intracommunicator. All its processes call it, while all live: it exchanges addresses
 // over the MPI. If they all are in one communicator that was marked before, nothing is exchanged,
-// and they need not all live. A duplicate of a marked communicator is not marked.
+// and they need not all live. Communicators of the same processes are marked in the same order
+// everywhere. A duplicate of a marked communicator is not marked.
 //
 // FTCOLL_MARK=world in the environment marks MPI_COMM_WORLD in MPI_Init, for programs that do not
 // know of this library; so does the info key "ftcoll" with the value "true" in MPI_Comm_set_info.
