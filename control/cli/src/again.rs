@@ -7,6 +7,7 @@
 //! user's key, or the user's own where there is no key. The other words of a record choose among
 //! what is registered here.
 
+use crate::auto;
 use crate::ending::hosts_left;
 use crate::output::duration;
 use anyhow::Result;
@@ -17,7 +18,7 @@ use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_storage::{JobDir, StorageError};
 use fermata_sysio::print_error;
-use fermata_types::JobRecord;
+use fermata_types::{Every, JobRecord};
 use std::path::PathBuf;
 
 /// How a job is to continue.
@@ -152,9 +153,13 @@ fn left(hosts: &[String], lost: &str) -> Vec<String> {
 }
 
 fn take_checkpoints(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
-    if start.every_ms.is_none() && before.every_ms != 0 {
-        taken.push(format!("--every {}", duration(before.every_ms)));
-        start.every_ms = Some(before.every_ms);
+    if start.every.is_none() && before.every != Every::Never {
+        taken.push(format!("--every {}", before.every.write(duration)));
+        start.every = Some(before.every);
+    }
+    if start.machine.is_none() && start.every == Some(Every::Auto) && !before.machine.is_empty() {
+        taken.push(format!("--machine {}", before.machine));
+        start.machine = Some(PathBuf::from(&before.machine));
     }
     if start.keep.is_none() && before.keep != 0 {
         if before.keep != KEEP_DEFAULT {
@@ -166,14 +171,11 @@ fn take_checkpoints(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
 
 /// Notes how a job runs, for the next restart. `hosts`: with their numbers of ranks.
 pub fn note(record: &mut JobRecord, start: &Start, hosts: &[(String, u32)]) {
-    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-    record.every_ms = start.every_ms.unwrap_or(0);
+    record.every = start.every.unwrap_or_default();
+    record.machine = auto::recorded(start.machine.as_deref());
     record.hosts = hosts.iter().map(word).collect();
     record.remote_shell = start.remote_shell.clone().unwrap_or_default();
-    record.local_dir = start
-        .local_dir
-        .as_ref()
-        .map_or(String::new(), |dir| absolute(dir).to_string_lossy().into_owned());
+    record.local_dir = auto::recorded(start.local_dir.as_deref());
     record.mpirun_args.clone_from(&start.mpirun_args);
 }
 

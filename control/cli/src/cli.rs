@@ -2,6 +2,7 @@
 //! The table of commands and flags. Parser, `--help`, shell completions and man pages all come from
 //! it; what a command does is in the module of its name.
 
+use crate::auto::PaceArgs;
 use crate::end_args::EndArgs;
 use crate::exit;
 use crate::hooks::Hooks;
@@ -78,9 +79,8 @@ pub struct StartArgs {
     /// restart, as before]
     #[arg(long, value_name = "NAME")]
     mpi: Option<String>,
-    /// Take a checkpoint this often, e.g. 10m; 0: never [default: never; at a restart, as before]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration_ms)]
-    every: Option<u64>,
+    #[command(flatten)]
+    pace: PaceArgs,
     /// Snapshots to keep [default: 2; at a restart, as before]
     #[arg(long, value_name = "K")]
     keep: Option<u32>,
@@ -105,19 +105,16 @@ impl From<StartArgs> for Start {
     fn from(args: StartArgs) -> Self {
         Self {
             mpi: args.mpi,
-            every_ms: args.every,
+            every: args.pace.every,
+            machine: args.pace.machine,
             keep: args.keep,
             hosts: args.host,
             hostfile: args.hostfile,
             remote_shell: args.remote_shell,
             local_dir: args.local_dir,
-            checkpointer: Checkpointer::default(),
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
-            save_files: SaveFiles::default(),
-            encrypt: false,
-            survive: false,
-            save_on: SaveOn::default(),
+            ..Self::default()
         }
     }
 }
@@ -253,9 +250,8 @@ Example:
         /// OFFSET:PATH of the file that rank 0 reads as its standard input
         #[arg(long, hide = true)]
         stdin: Option<String>,
-        /// Take a checkpoint this often
-        #[arg(long, value_name = "TIME", value_parser = parse_duration_ms, default_value = "0s")]
-        every: u64,
+        #[command(flatten)]
+        pace: PaceArgs,
         /// Snapshots to keep [default: 2]
         #[arg(long, value_name = "K")]
         keep: Option<u32>,
@@ -431,8 +427,10 @@ Example:
         network: bool,
         #[arg(long)]
         restored: Option<PathBuf>,
-        #[arg(long, value_parser = parse_duration_ms, default_value = "0s")]
-        every: u64,
+        #[command(flatten)]
+        pace: PaceArgs,
+        #[arg(long, default_value_t = 1)]
+        nodes: u32,
         #[arg(long)]
         outlives: Option<Process>,
     },

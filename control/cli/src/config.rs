@@ -10,7 +10,7 @@ use crate::end_args::EndArgs;
 use crate::exit::usage;
 use crate::hints;
 use crate::hooks::Hooks;
-use crate::output::{Output, parse_duration_ms};
+use crate::output::{Output, parse_every};
 use crate::table::{table, words};
 use anyhow::Result;
 use fermata_launch::batch::Batch;
@@ -19,6 +19,7 @@ use fermata_launch::start::{SaveFiles, Start};
 use fermata_policy::signals::SaveOn;
 use fermata_storage::open_believed;
 use fermata_sysio::{effective_uid, print_error};
+use fermata_types::Every;
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value, json};
 use std::env;
@@ -41,7 +42,8 @@ struct Settings {
     dir: Option<PathBuf>,
     mpi: Option<String>,
     #[serde(deserialize_with = "interval")]
-    every: Option<u64>,
+    every: Option<Every>,
+    machine: Option<PathBuf>,
     keep: Option<u32>,
     #[serde(deserialize_with = "which_files")]
     files: Option<String>,
@@ -59,10 +61,11 @@ struct Settings {
 }
 
 /// All of them, in the order in which they are shown.
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "dir",
     "mpi",
     "every",
+    "machine",
     "keep",
     "files",
     "encrypt",
@@ -77,7 +80,7 @@ const KEYS: [&str; 15] = [
     "metrics",
 ];
 /// Those that are paths: a relative one means one beside the file.
-const PATHS: [&str; 3] = ["dir", "local-dir", "metrics"];
+const PATHS: [&str; 4] = ["dir", "machine", "local-dir", "metrics"];
 
 /// A word that a flag reads so.
 fn read_as<'a, D: Deserializer<'a>, T>(
@@ -87,8 +90,8 @@ fn read_as<'a, D: Deserializer<'a>, T>(
     read(&String::deserialize(from)?).map(Some).map_err(de::Error::custom)
 }
 
-fn interval<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
-    read_as(from, parse_duration_ms)
+fn interval<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Every>, D::Error> {
+    read_as(from, parse_every)
 }
 
 fn which_files<'a, D: Deserializer<'a>>(from: D) -> Result<Option<String>, D::Error> {
@@ -183,7 +186,8 @@ impl Config {
         let none = given.mpirun_args.is_empty();
         Start {
             mpi: given.mpi.or(all.mpi),
-            every_ms: given.every_ms.or(all.every),
+            every: given.every.or(all.every),
+            machine: given.machine.or(all.machine),
             keep: given.keep.or(all.keep),
             remote_shell: given.remote_shell.or(all.remote_shell),
             local_dir: given.local_dir.or(all.local_dir),

@@ -2,6 +2,7 @@
 //! What files say, which of them wins, and which are not believed.
 
 use super::*;
+use fermata_types::Every;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -39,6 +40,7 @@ fn every_key_is_a_setting() {
 dir = "jobs"
 mpi = "mpich"
 every = "30m"
+machine = "machine.toml"
 keep = 3
 files = "save"
 encrypt = true
@@ -58,7 +60,7 @@ metrics = "m.prom"
     assert_eq!(said["dir"], json!("/etc/x/jobs"), "beside its file");
     assert_eq!(said["local-dir"], json!("/local"));
     let settings: Settings = serde_json::from_value(Value::Object(said)).unwrap();
-    assert_eq!((settings.every, settings.retries), (Some(1_800_000), Some(2)));
+    assert_eq!((settings.every, settings.retries), (Some(Every::Ms(1_800_000)), Some(2)));
 }
 
 #[test]
@@ -71,7 +73,7 @@ fn the_later_file_wins_and_a_flag_over_all() {
     let config = Config::of(files.map(|(path, whose)| (path.clone(), whose))).unwrap();
     let start = config.fill(Start { mpi: Some("mpich".into()), ..Start::default() });
     assert_eq!((start.mpi.as_deref(), start.keep), (Some("mpich"), Some(7)));
-    assert_eq!(start.every_ms, Some(1_800_000));
+    assert_eq!(start.every, Some(Every::Ms(1_800_000)));
     let (mut end, mut hooks) = (EndArgs::default(), Hooks::default());
     config.fill_life(&mut end, &mut hooks);
     assert_eq!(hooks.metrics, Some(scratch.0.join("m.prom")), "beside its file");

@@ -54,7 +54,11 @@ pub fn begin(job: &JobDir, record: &JobRecord, service: &Service) -> Result<()> 
 
 fn command(job_dir: &Path, service: &Service, detach: bool) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["coordinator", "--every", &format!("{}ms", service.every_ms)]);
+    let every = service.every.write(|ms| format!("{ms}ms"));
+    command.args(["coordinator", "--every", &every, "--nodes", &service.nodes.to_string()]);
+    if let Some(machine) = &service.machine {
+        command.arg("--machine").arg(machine);
+    }
     if detach {
         command.arg("--detach");
     }

@@ -7,6 +7,7 @@
 //! on the job's name without having spoken: it is made of what the process manager gives them all,
 //! on every host.
 
+use crate::auto;
 use crate::detached;
 use crate::exit::{damaged, refused};
 use crate::jobs::{JobsDir, unix_now_s};
@@ -32,7 +33,7 @@ use fermata_launch::{environment, kept, key, limits, parts, programs, surviving,
 use fermata_storage::{JobDir, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
-use fermata_types::{Checkpointer, JobRecord, Manifest, PROGRAM_DIRECTORY, words};
+use fermata_types::{Checkpointer, Every, JobRecord, Manifest, PROGRAM_DIRECTORY, words};
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::fs::File;
@@ -85,8 +86,10 @@ pub struct ExecOptions {
     pub settled: Option<String>,
     /// `OFFSET:PATH` of rank 0's standard input.
     pub stdin: Option<String>,
-    /// Interval of periodic checkpoints in ms (only if a coordinator is started here).
-    pub every_ms: u64,
+    /// How often the job is saved of itself (only if a coordinator is started here).
+    pub every: Every,
+    /// What fails how often (likewise).
+    pub machine: Option<PathBuf>,
     /// Snapshots to keep (likewise).
     pub keep: Option<u32>,
     /// What saves the ranks (likewise), unless a snapshot says.
@@ -382,12 +385,15 @@ fn coordinator_for(
             started_unix_s: unix_now_s(),
             restored_epoch: options.restore.as_ref().map_or(0, |path| epoch_in(&job, path)),
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
-            every_ms: options.every_ms,
+            every: options.every,
+            machine: auto::recorded(options.machine.as_deref()),
             checkpointer: options.checkpointer,
             ..JobRecord::default()
         };
         let service = Service {
-            every_ms: options.every_ms,
+            every: options.every,
+            machine: options.machine.clone(),
+            nodes: manager.hosts(),
             network: local_dir.is_some()
                 || manager.may_span_hosts()
                 || allocation::is_in_batch_job(),

@@ -8,7 +8,9 @@ use crate::table::{number, table, words};
 use anyhow::Result;
 use fermata_launch::units::human_bytes;
 use fermata_storage::read_history;
-use fermata_types::{CheckpointFailed, CheckpointTaken, Ended, HistoryLine, JobEvent, RunBegins};
+use fermata_types::{
+    CheckpointFailed, CheckpointTaken, Ended, Every, HistoryLine, JobEvent, RunBegins,
+};
 use serde_json::Value;
 
 /// `fermata history`
@@ -61,9 +63,10 @@ fn begins(run: &RunBegins) -> String {
         ranks => format!("{ranks} ranks "),
     };
     let hosts = if run.hosts.is_empty() { run.host.clone() } else { run.hosts.join(",") };
-    let every = match run.every_ms {
-        0 => String::new(),
-        ms => format!(", saved every {}", human_ms(ms)),
+    let every = match run.every {
+        Every::Never => String::new(),
+        Every::Ms(ms) => format!(", saved every {}", human_ms(ms)),
+        Every::Auto => ", saved as planned".into(),
     };
     let batch =
         if run.batch_job.is_empty() { String::new() } else { format!(", {}", run.batch_job) };

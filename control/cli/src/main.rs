@@ -3,6 +3,7 @@
 //! table of flags; this file joins them and maps errors to exit codes (`exit.rs`).
 
 mod again;
+mod auto;
 mod cli;
 mod config;
 mod detached;
@@ -85,6 +86,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let save_on = life.save_on().clone();
             let start = Start { collectives, checkpointer, save_files, encrypt, save_on, ..start };
             let start = config.fill(start);
+            auto::check(&start)?;
             let wanted = run::Wanted { ranks, name, front, command };
             if resume {
                 resume::resume(start, &wanted, &place, again, life, output)
@@ -98,6 +100,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let start = Start { survive: end.survive, ..start.into() };
             let life = Life::new(end, hooks)?;
             let start = Start { save_on: life.save_on().clone(), ..start };
+            auto::check(&start)?;
             restart::restart(&start, &place, what.as_deref(), how, life, output)
         }
         Command::Exec {
@@ -119,7 +122,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             encrypt,
             settled,
             stdin,
-            every,
+            pace,
             keep,
             checkpointer,
             command,
@@ -142,7 +145,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 encrypt,
                 settled,
                 stdin,
-                every_ms: every,
+                every: pace.every.unwrap_or_default(),
+                machine: pace.machine,
                 keep,
                 checkpointer,
             };
@@ -164,9 +168,11 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
         Command::Man { target } => manual::man(&target, output),
-        Command::Coordinator { job_dir, detach, network, restored, every, outlives } => {
+        Command::Coordinator { job_dir, detach, network, restored, pace, nodes, outlives } => {
             let service = service::Service {
-                every_ms: every,
+                every: pace.every.unwrap_or_default(),
+                machine: pace.machine,
+                nodes,
                 outlives,
                 network,
                 restored,

@@ -8,6 +8,7 @@
 use anyhow::{Context, Result};
 use fermata_launch::units::human_bytes;
 use fermata_sysio::{print_error, printable};
+use fermata_types::Every;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
@@ -160,6 +161,11 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, String> {
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Ok(ms as u64)
+}
+
+/// The same, or "auto".
+pub fn parse_every(text: &str) -> Result<Every, String> {
+    Every::parse(text, parse_duration_ms)
 }
 
 /// The reverse of `parse_duration_ms`.

@@ -13,7 +13,7 @@ use fermata_plan::units::{human_seconds, parse_bytes, parse_seconds};
 use fermata_plan::{Plan, SystemError};
 use serde_json::{Value, json};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The machine and the job, from a file or from flags; flags change what the file says.
 #[derive(Args)]
@@ -86,15 +86,39 @@ fn level(kind: KindName) -> LevelSpec {
     LevelSpec { kind, name: None, set, parities: None, bandwidth, survives_system: true }
 }
 
+/// The machine as a file describes it, or as it is assumed to be.
+///
+/// # Errors
+/// The file cannot be read, or is no description.
+pub fn described(file: Option<&Path>) -> Result<System> {
+    let Some(path) = file else { return Ok(assumed()) };
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).map_err(|error| usage(format!("{}: {error}", path.display())))
+}
+
+/// Leaves the shared directory as the only level: one of the description, else one that is assumed.
+pub fn only_shared(system: &mut System) {
+    system.level.retain(|level| level.kind == KindName::Shared && level.survives_system);
+    system.level.truncate(1);
+    if system.level.is_empty() {
+        system.level.push(level(KindName::Shared));
+    }
+}
+
+/// A description that makes no sense.
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+pub fn refused(error: SystemError) -> anyhow::Error {
+    usage(error.to_string())
+}
+
+/// No plan brings the job to its end.
+pub fn nothing_helps() -> anyhow::Error {
+    usage("failures come faster than this job can save and restart; save less, or use fewer nodes")
+}
+
 fn system(args: PlanArgs) -> Result<System> {
-    let mut system = match &args.file {
-        Some(path) => {
-            let text = fs::read_to_string(path)
-                .with_context(|| format!("cannot read {}", path.display()))?;
-            toml::from_str(&text).map_err(|error| usage(format!("{}: {error}", path.display())))?
-        }
-        None => assumed(),
-    };
+    let mut system = described(args.file.as_deref())?;
     system.nodes = args.nodes.unwrap_or(system.nodes);
     system.bytes_per_node = args.bytes_per_node.unwrap_or(system.bytes_per_node);
     system.bandwidth.local = args.local.unwrap_or(system.bandwidth.local);
@@ -123,14 +147,8 @@ fn system(args: PlanArgs) -> Result<System> {
 /// `fermata plan`
 pub fn plan(args: PlanArgs, output: Output) -> Result<u8> {
     let system = system(args)?;
-    let refused = |error: SystemError| usage(error.to_string());
     let planner = Planner::new(&system, Order::Groups).map_err(refused)?;
-    let best = planner.best().ok_or_else(|| {
-        usage(
-            "failures come faster than this job can save and restart; save less, or use fewer \
-             nodes",
-        )
-    })?;
+    let best = planner.best().ok_or_else(nothing_helps)?;
     let curve = curve(&planner, &best);
     let others = others(&system, &planner);
     let text = text(&system, &planner, &best, &curve, &others);

@@ -29,7 +29,7 @@ use fermata_launch::names::check_name;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_storage::{Cause, JobDir, SnapshotInfo, read_snapshots};
 use fermata_sysio::print_error;
-use fermata_types::{JobRecord, Manifest, ProgramRecord, each_program, words};
+use fermata_types::{Every, JobRecord, Manifest, ProgramRecord, each_program, words};
 use serde_json::json;
 use std::fs;
 use std::io::ErrorKind;
@@ -47,7 +47,7 @@ pub fn resume(
     let name = wanted.name.clone().unwrap_or_default(); // the table of flags wants one
     check_name(&name)?;
     // The line is the whole of it: what it does not say is not as it was before.
-    start.every_ms.get_or_insert(0);
+    start.every.get_or_insert(Every::Never);
     start.keep.get_or_insert(KEEP_DEFAULT);
     let job = place.job(&name);
     // Nothing is made for a job that cannot be run.

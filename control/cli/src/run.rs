@@ -218,7 +218,8 @@ pub fn launch(
     let job = job.canonical()?;
     let network = start.spans_hosts();
     let restored = restore.as_ref().map(|restore| restore.snapshot.clone());
-    let every_ms = start.every_ms.unwrap_or(0);
+    let every = start.every.unwrap_or_default();
+    let nodes = u32::try_from(context.hosts.as_ref().map_or(1, |hosts| hosts.all().len()))?;
     let bytes = restored.as_ref().and_then(|path| read_manifest(path, key::own()).ok());
     life.begin_run(bytes.map(|manifest| manifest.bytes()))?;
     again::note(&mut record, start, context.hosts.as_ref().map_or(&[], Hosts::all));
@@ -228,7 +229,15 @@ pub fn launch(
     let told = life.listener();
     // Of a batch job always: its users are on other hosts.
     let has_port = network || allocation::is_in_batch_job();
-    let service = Service { every_ms, network: has_port, restored, told, ..Service::default() };
+    let service = Service {
+        every,
+        machine: start.machine.clone(),
+        nodes,
+        network: has_port,
+        restored,
+        told,
+        ..Service::default()
+    };
     let coordinator = start_coordinator(&job, &mut record, service)?;
     let spawn = || {
         // Where hosts share the job's directory they read it there: what mpirun hands over crosses

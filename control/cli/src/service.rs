@@ -2,6 +2,7 @@
 //! A job's coordinator in this process, and the directory that it keeps snapshots in.
 
 use crate::again;
+use crate::auto;
 use crate::ended;
 use crate::exit::refused;
 use crate::hints;
@@ -11,7 +12,7 @@ use fermata_coordinator::{Handle, Options};
 use fermata_launch::{allocation, key};
 use fermata_storage::{JobDir, StorageError, list_snapshots, note_event, within};
 use fermata_sysio::{FileLimit, Process, print_error};
-use fermata_types::{Ended, JobEvent, JobRecord, RunBegins};
+use fermata_types::{Ended, Every, JobEvent, JobRecord, RunBegins};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
@@ -20,8 +21,12 @@ use std::time::{Duration, SystemTime};
 /// What a coordinator is to do beyond serving its job's record.
 #[derive(Clone, Debug, Default)]
 pub struct Service {
-    /// Interval of periodic checkpoints in ms, 0 = none.
-    pub every_ms: u64,
+    /// When the job saves of itself.
+    pub every: Every,
+    /// What fails how often, for `Every::Auto`.
+    pub machine: Option<PathBuf>,
+    /// Hosts that the job is on, for the same; 0 is taken for 1.
+    pub nodes: u32,
     /// Ends by itself when the ranks have gone for this long.
     pub linger: Option<Duration>,
     /// A process that may still start ranks.
@@ -78,7 +83,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         restart: hints::restart_from_anywhere(job),
         checkpointer: record.checkpointer,
         keep: record.keep,
-        every_ms: service.every_ms,
+        every: auto::pace(service.every, service.machine.as_deref(), service.nodes as usize)?,
         linger: service.linger,
         outlives: service.outlives,
         network: service.network,
@@ -117,7 +122,7 @@ fn beginning(record: &JobRecord) -> JobEvent {
         ranks: record.size,
         host: record.host.clone(),
         hosts: record.hosts.clone(),
-        every_ms: record.every_ms,
+        every: record.every,
         argv: record.argv.clone(),
         batch_job: allocation::batch_job(),
     };

@@ -187,7 +187,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         snapshots: options.job.snapshots().to_string_lossy().into_owned(),
         last_epoch: restored_epoch,
         committed_epoch,
-        every_ms: options.every_ms,
+        every: options.every.clone(),
         timeout_ms: 60_000,
         save_timeout_ms: 1_800_000,
         quiesce_ms: 10_000,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a coordinator needs to know of its job.
 
+use fermata_plan::pace::Every;
 use fermata_seal::Key;
 use fermata_storage::JobDir;
 use fermata_sysio::Process;
@@ -33,8 +34,8 @@ pub struct Options {
     pub checkpointer: Checkpointer,
     /// Snapshots to keep.
     pub keep: u32,
-    /// Interval of periodic checkpoints in ms; 0 = none.
-    pub every_ms: u64,
+    /// When the job saves of itself.
+    pub every: Every,
     /// End by itself: this long without any agent after one was there, or (six times as long)
     /// without any ever coming. `None`: only when told.
     pub linger: Option<Duration>,

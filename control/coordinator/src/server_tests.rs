@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use fermata_plan::pace::Every;
 use fermata_storage::{JobDir, list_snapshots, samples};
 use fermata_types::{
     Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Hello, Parked, Ready, Save, Saved,
@@ -76,7 +77,7 @@ fn options(dir: &std::path::Path) -> Options {
         restart: "fermata restart job".into(),
         checkpointer: Checkpointer::Native,
         keep: 2,
-        every_ms: 0,
+        every: Every::Never,
         linger: None,
         outlives: None,
         network: false,
@@ -102,7 +103,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         snapshots: job.snapshots().to_string_lossy().into_owned(),
         last_epoch: 0,
         committed_epoch: 0,
-        every_ms: 0,
+        every: Every::Never,
         timeout_ms: 10_000,
         save_timeout_ms: 10_000,
         quiesce_ms: 1000,

@@ -7,6 +7,7 @@
 
 use fermata_coordinator::{Client, Handle, Options, Outcome, start};
 use fermata_node::{Endpoint, LocalImages};
+use fermata_plan::pace::Every;
 use fermata_storage::{JobDir, Whose, list_snapshots, samples, verify};
 use fermata_transport::{Secret, dial_any};
 use fermata_types::{
@@ -169,7 +170,7 @@ impl Job {
             restart: "fermata restart fake".into(),
             checkpointer: Checkpointer::Native,
             keep: 2,
-            every_ms: 0,
+            every: Every::Never,
             linger: None,
             outlives: None,
             network: between != Between::Nothing,

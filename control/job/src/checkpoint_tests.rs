@@ -3,6 +3,7 @@
 //! 100.
 
 use crate::{Action, Config, DiskError, Event, Figures, Machine, Reply};
+use fermata_plan::pace::{Every, Pace};
 use fermata_types::{
     Alive, Answer, Ask, Asked, Checkpoint, Checkpointer, ClientHello, Clocks, Drained, Expected,
     Failed, Finalizing, Held, Hello, Message, Parked, Raise, Ready, Request, Saved, Saving, Sent,
@@ -39,7 +40,7 @@ impl World {
             snapshots: "/s".into(),
             last_epoch: 0,
             committed_epoch: 0,
-            every_ms: 0,
+            every: Every::Never,
             timeout_ms: 60_000,
             save_timeout_ms: 600_000,
             quiesce_ms: 1000,
@@ -411,7 +412,7 @@ fn agents_of_another_job_and_false_ranks_are_turned_away() {
 #[test]
 fn an_interval_takes_checkpoints_by_itself() {
     let mut w = World::new(1);
-    w.machine.config.every_ms = 1000;
+    w.machine.pace = Pace::new(Every::Fixed(1000), None);
     for _ in 0..30 {
         w.now += 100;
         w.event(Event::Tick);

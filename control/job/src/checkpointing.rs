@@ -16,13 +16,16 @@ use crate::checkpoint::{Caller, Checkpoint, TRANSIENT, TRANSIENT_PAUSE_MS};
 use crate::interface::{Action, CommitPlan, Conn, DiskError, Figures, ImageDone, Outcome, Reply};
 use crate::reasons::{Failure, Ranks, Unsaved};
 use crate::texts::{self, with_hint};
+use crate::times::cost_ms;
 use crate::wire::report_of;
+use fermata_plan::pace::Event as Paced;
 use fermata_protocol::RankId;
 use fermata_types::{Asked, AskedBy, Committed, Failed, JobEvent, Message, Progress, Save};
 
 /// How it comes to the images.
 impl Machine {
     pub(super) fn begin(&mut self, caller: Caller, stop: bool, timeout_ms: u64, now: u64) {
+        self.pace(&Paced::Began, now);
         let epoch = self.epoch + u32::from(self.removing);
         self.checkpoint = Some(Checkpoint::new(caller, stop, epoch, timeout_ms, now));
         if !self.removing {
@@ -203,9 +206,11 @@ impl Machine {
         };
         let figures = checkpoint.figures(images, now);
         self.newest_cost_ms = Some(figures.milliseconds);
+        let pause_ms = cost_ms(images, figures.milliseconds);
         let figures = Figures::Committed(figures);
         let taken = JobEvent::Checkpoint(checkpoint.taken(images, now));
         self.committed = epoch;
+        self.pace(&Paced::Saved { epoch, pause_ms }, now);
         let text = texts::committed(epoch, &directory);
         self.log(text.clone());
         self.last_outcome.clone_from(&text);
@@ -250,6 +255,7 @@ impl Machine {
         let text = self.scene().failure(failure);
         let (epoch, phase) = (checkpoint.attempt.epoch(), checkpoint.attempt.phase_name());
         self.epoch = epoch;
+        self.pace(&Paced::Failed, now);
         let job_continues = !self.registry.is_anyone_gone() && !self.over;
         let what = texts::failed(epoch, phase, &text.what, job_continues);
         self.log(what.clone());

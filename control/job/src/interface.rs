@@ -2,6 +2,7 @@
 //! What the machine hears and wants, as plain data. The shell that performs it puts figures into
 //! JSON and gives errors of the disk their text.
 
+use fermata_plan::pace::Every;
 use fermata_types::{Checkpointer, JobEvent, Message};
 
 /// A connection, numbered by the shell; never reused.
@@ -21,8 +22,8 @@ pub struct Config {
     pub last_epoch: u32,
     /// Newest committed epoch, 0 if none.
     pub committed_epoch: u32,
-    /// Take a checkpoint this often; 0 = only when asked.
-    pub every_ms: u64,
+    /// When the job saves of itself.
+    pub every: Every,
     /// Time to reach a safe state for checkpoints nobody gave a time for.
     pub timeout_ms: u64,
     /// Time for writing the images, after the safe state.

@@ -12,6 +12,8 @@ use crate::interface::{
 use crate::reasons::{Failure, Ranks, Refusal, Stranger};
 use crate::registry::{Peer, Registry};
 use crate::texts::{self, Scene, with_hint};
+use fermata_plan::follow::Action as Due;
+use fermata_plan::pace::{Event as Paced, Pace};
 use fermata_protocol::RankId;
 use fermata_types::{
     Alive, Checkpoint as CheckpointRequest, Exit, Hello, JobEvent, Message, Welcome,
@@ -41,7 +43,10 @@ pub struct Machine {
     /// A checkpoint with `stop` has ended the job.
     stopped: bool,
     over: bool,
-    next_periodic_ms: Option<u64>,
+    /// When it saves of itself.
+    pace: Pace,
+    /// The job can be checkpointed, as the pace was told last.
+    is_able: bool,
     /// How the last checkpoint ended.
     last_outcome: String,
     out: Vec<Action>,
@@ -51,10 +56,12 @@ impl Machine {
     /// A coordinator nobody has connected to yet.
     #[must_use]
     pub fn new(config: Config) -> Self {
+        let from = (config.last_epoch != 0).then_some(config.last_epoch);
         Self {
             epoch: config.last_epoch.max(config.committed_epoch),
             committed: config.committed_epoch,
             newest_cost_ms: None,
+            pace: Pace::new(config.every.clone(), from),
             config,
             registry: Registry::default(),
             checkpoint: None,
@@ -63,7 +70,7 @@ impl Machine {
             removing: true,
             stopped: false,
             over: false,
-            next_periodic_ms: None,
+            is_able: false,
             last_outcome: String::new(),
             out: Vec::new(),
         }
@@ -362,20 +369,31 @@ impl Machine {
         self.checkpoint_on_time(now_ms);
         self.app_requests_on_time(now_ms);
         self.alive_on_time(now_ms);
-        if self.config.every_ms == 0 {
-            return;
+        self.pace_on_time(now_ms);
+    }
+
+    fn pace_on_time(&mut self, now_ms: u64) {
+        // While a checkpoint is taken another is refused; that the pace knows.
+        let is_able = self.refusal().is_none();
+        if self.checkpoint.is_none() && is_able != self.is_able {
+            self.is_able = is_able;
+            self.pace(&Paced::Able(is_able), now_ms);
         }
-        // The first interval begins when the job can be checkpointed, the next when one has ended.
-        if self.refusal().is_some() {
-            if self.checkpoint.is_some() {
-                self.next_periodic_ms = None;
+        self.pace(&Paced::Wake, now_ms);
+    }
+
+    /// Tells the pace, and does what it says. Time passes by itself, and there is one level.
+    fn pace(&mut self, event: &Paced, now_ms: u64) {
+        for action in self.pace.step(event, now_ms) {
+            match action {
+                Due::Save => self.begin(Caller::Nobody, false, self.config.timeout_ms, now_ms),
+                Due::Replanned => {
+                    let planned =
+                        self.pace.follower().map(|follower| follower.planned().plan.interval_s);
+                    self.log(texts::replanned(planned.unwrap_or_default()));
+                }
+                Due::WakeAt(_) | Due::Promote { .. } | Due::Pause { .. } => {}
             }
-            return;
-        }
-        let due = *self.next_periodic_ms.get_or_insert(now_ms + self.config.every_ms);
-        if now_ms >= due {
-            self.next_periodic_ms = None;
-            self.begin(Caller::Nobody, false, self.config.timeout_ms, now_ms);
         }
     }
 

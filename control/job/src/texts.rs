@@ -321,6 +321,10 @@ pub(crate) fn removed(path: &str) -> String {
     format!("removed the old snapshot {path}")
 }
 
+pub(crate) fn replanned(interval_s: f64) -> String {
+    format!("saves every {interval_s:.1} s from now on: so it is planned for what it takes")
+}
+
 pub(crate) fn all_ready(size: u32) -> String {
     format!("all {size} ranks are ready")
 }

@@ -50,6 +50,7 @@ impl Manager {
         let mpich = text("PMI_RANK").is_some();
         let identity = text("PMIX_NAMESPACE")
             .or_else(|| text("OMPI_MCA_ess_base_jobid"))
+            .or_else(|| text("I_MPI_HYDRA_UUID"))
             .or_else(|| {
                 let step = text("SLURM_STEP_ID").or_else(|| text("SLURM_STEPID"))?;
                 Some(format!("slurm{}.{step}", text("SLURM_JOB_ID")?))
@@ -83,6 +84,12 @@ impl Manager {
             None => number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"])
                 .map_or(self.size > 1, |nodes| nodes > 1),
         }
+    }
+
+    /// On how many hosts they are, as far as it tells; at least 1.
+    pub fn hosts(&self) -> u32 {
+        let told = self.local_size.map(|here| self.size.div_ceil(here.max(1)));
+        told.or_else(|| number(&["SLURM_STEP_NUM_NODES", "SLURM_NNODES"])).unwrap_or(1).max(1)
     }
 
     /// Whether it starts ranks of this MPI.

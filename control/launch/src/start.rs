@@ -4,7 +4,7 @@
 use crate::hosts::{self, Hosts};
 use anyhow::Result;
 use fermata_policy::signals::SaveOn;
-use fermata_types::Checkpointer;
+use fermata_types::{Checkpointer, Every};
 use std::path::PathBuf;
 
 /// Snapshots kept when nobody says.
@@ -15,8 +15,10 @@ pub const KEEP_DEFAULT: u32 = 2;
 pub struct Start {
     /// Name of the registered MPI to run on.
     pub mpi: Option<String>,
-    /// Interval of periodic checkpoints in ms, 0 = none; `None`: as the job was started with.
-    pub every_ms: Option<u64>,
+    /// How often the job is saved of itself; `None`: as it was started with.
+    pub every: Option<Every>,
+    /// What fails how often, for `Every::Auto`: a file of `fermata plan`.
+    pub machine: Option<PathBuf>,
     /// Snapshots to keep; `None`: as the job was started with, else 2.
     pub keep: Option<u32>,
     /// What saves the ranks; at a restart the snapshot knows.

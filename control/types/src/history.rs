@@ -4,7 +4,7 @@
 //!
 //! Invariant: a reader passes over events and fields that it does not know.
 
-use crate::{Ended, words};
+use crate::{Ended, Every, words};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 
@@ -59,8 +59,9 @@ pub struct RunBegins {
     pub host: String,
     /// The hosts that were given, `NAME:RANKS`.
     pub hosts: Vec<String>,
-    /// Interval of periodic checkpoints in ms, 0 = none.
-    pub every_ms: u64,
+    /// How often it is saved of itself.
+    #[serde(rename = "every_ms")]
+    pub every: Every,
     /// The program and its arguments; of several programs the first one's.
     #[serde(with = "words")]
     pub argv: Vec<OsString>,

@@ -6,6 +6,7 @@
 
 mod checkpointer;
 mod ended;
+mod every;
 mod hex;
 mod history;
 #[rustfmt::skip]
@@ -23,6 +24,7 @@ pub mod words;
 pub use checkpointer::*;
 pub use crossing_gen::*;
 pub use ended::*;
+pub use every::Every;
 pub use hex::{hex, unhex};
 pub use history::*;
 pub use image_gen::*;

@@ -5,7 +5,7 @@
 //! how large their images are) before it looks at any image, and a MAC by its owner's key, which
 //! anybody else cannot make. So does a job's record: it names commands that a restart runs.
 
-use crate::{Checkpointer, Ended, hex, unhex, words};
+use crate::{Checkpointer, Ended, Every, hex, unhex, words};
 use fermata_seal::{Key, MAC_BYTES, Seal, is_equal};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -259,8 +259,12 @@ pub struct JobRecord {
     pub keep: u32,
     /// What saves its ranks.
     pub checkpointer: Checkpointer,
-    /// Interval of periodic checkpoints in ms, 0 = none.
-    pub every_ms: u64,
+    /// How often it is saved of itself.
+    #[serde(rename = "every_ms")]
+    pub every: Every,
+    /// What fails how often, for `Every::Auto`: a file's path.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub machine: String,
     /// The hosts that were given, `NAME:RANKS`.
     pub hosts: Vec<String>,
     /// What mpirun started commands on them with, if that was given.
