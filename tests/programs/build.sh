@@ -80,6 +80,21 @@ for mpi in openmpi mpich; do
   done
 done
 
+# Programs whose collectives survive dead processes: linked to the drop-in before the MPI if they
+# name it, else it is preloaded.
+for mpi in openmpi mpich; do
+  out=build/tests/$mpi/ftcoll drop_in=build/lib/ftcoll/$mpi
+  mkdir -p "$out"
+  for source in tests/programs/ftcoll/*.c lib/ftcoll/examples/mpi/*.c; do
+    target=$out/$(basename "${source%.c}")
+    stale "$source" "$target" || stale lib/ftcoll/mpi/include/ftcoll_mpi.h "$target" || continue
+    flags=()
+    ! grep -q ftcoll_mpi.h "$source" || flags=(-Ibuild/include -L"$drop_in" -lftcoll_mpi
+      -Lbuild/lib/ftcoll -lftcoll -Wl,-rpath,"$PWD/$drop_in")
+    compile "$target" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra "$source" "${flags[@]}" -lm
+  done
+done
+
 # The Fortran programs; `calls` with mpif.h and with module mpi.
 fortran() { # MPI SOURCE TARGET [FLAG...]
   local mpi=$1 source=tests/programs/fortran/$2 target=build/tests/$1/fortran/$3

@@ -112,13 +112,9 @@ impl From<StartArgs> for Start {
             hostfile: args.hostfile,
             remote_shell: args.remote_shell,
             local_dir: args.local_dir,
-            checkpointer: Checkpointer::default(),
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
-            save_files: SaveFiles::default(),
-            encrypt: false,
-            save_on: SaveOn::default(),
-            is_begun_again: false,
+            ..Self::default()
         }
     }
 }
@@ -224,6 +220,9 @@ Example:
         /// As for run
         #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
+        /// As for run
+        #[arg(long, hide = true)]
+        survive: bool,
         /// A rank that MPI_Comm_spawn made: of no job, and never saved
         #[arg(long, hide = true)]
         spawned: bool,

@@ -35,6 +35,9 @@ pub struct EndArgs {
     /// Hosts that take the place of lost ones, e.g. c,d or c:4,d:4
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', value_parser = spare)]
     pub spare: Vec<Place>,
+    /// Ranks may die while the others continue, as programs with collectives of ftcoll can
+    #[arg(long, conflicts_with = "local_dir")]
+    pub survive: bool,
 }
 
 impl EndArgs {

@@ -86,6 +86,7 @@ mod tests {
             ends: Ends {
                 have_begun: true,
                 shortfall: shortfall.map(str::to_owned),
+                some_ended: false,
                 first_to_leave: shortfall.map(|_| (1, "b".to_owned())),
             },
             timeout: Duration::from_secs(1),
@@ -94,7 +95,7 @@ mod tests {
 
     fn of_status(raw: i32, told: Option<i32>, ending: &JobEnd) -> Ended {
         let waited = Waited { status: ExitStatus::from_raw(raw), told, given_up: None };
-        of(&waited, ending, &End::of(Family::OpenMpi, &waited, ending, None))
+        of(&waited, ending, &End::of(Family::OpenMpi, &waited, ending, None, false))
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct End {
     pub ending: Ending,
     /// Why it has not ended well.
     why: Option<String>,
+    /// Who has died while the others have come to their end, as they may.
+    outlived: Option<String>,
     /// There is nothing to continue from or to start again that the user does not know of.
     is_plain: bool,
     lost_host: Option<String>,
@@ -44,12 +46,24 @@ pub struct End {
 
 impl End {
     /// From what mpirun, of this family, and the coordinator say. `by`: what the run was saved and
-    /// stopped for.
-    pub fn of(family: Family, waited: &Waited, ending: &JobEnd, by: Option<Why>) -> Self {
+    /// stopped for; `survives`: ranks may die if others come to their end.
+    pub fn of(
+        family: Family,
+        waited: &Waited,
+        ending: &JobEnd,
+        by: Option<Why>,
+        survives: bool,
+    ) -> Self {
+        let is_outlived = survives && ending.ends.some_ended && waited.told.is_none();
+        let outlived = ending.ends.shortfall.clone().filter(|_| is_outlived && !ending.stopped);
         let status = waited.status;
         let native = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
-        let why = if ending.stopped { None } else { why_not_well(waited, ending, native) };
+        let why = match &outlived {
+            _ if ending.stopped => None,
+            Some(_) if native == 0 && waited.given_up.is_none() => None,
+            _ => why_not_well(waited, ending, native),
+        };
         let code = match &why {
             // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
             _ if ending.stopped => by.map_or(0, |_| SAVED),
@@ -63,6 +77,7 @@ impl End {
             by: by.filter(|_| ending.stopped),
             ending: ending_of(family, waited, ending, native, why.is_none()),
             why,
+            outlived,
             // Ranks that could not be started have said why themselves.
             is_plain: !ending.ends.have_begun && waited.told.is_none(),
             lost_host: ending.lost_host.as_ref().map(|lost| lost.name.clone()),
@@ -85,6 +100,9 @@ impl End {
                 "job {name} stopped at checkpoint {epoch}{}; continue with: {resume}",
                 self.by.map_or(String::new(), |why| format!(" {}", life::reason(why)))
             ));
+        }
+        if let (None, Some(dead)) = (&self.why, &self.outlived) {
+            return print_error(format_args!("{dead}; the others have come to their end"));
         }
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
         let directory = job.clone();
@@ -176,6 +194,7 @@ mod tests {
             ends: Ends {
                 have_begun: true,
                 shortfall: shortfall.map(str::to_owned),
+                some_ended: false,
                 first_to_leave: None,
             },
             timeout: Duration::from_secs(1),
@@ -183,7 +202,7 @@ mod tests {
     }
 
     fn of(waited: &Waited, ending: &JobEnd) -> End {
-        End::of(Family::OpenMpi, waited, ending, None)
+        End::of(Family::OpenMpi, waited, ending, None, false)
     }
 
     fn is_well(end: &End) -> bool {
@@ -193,9 +212,9 @@ mod tests {
     #[test]
     fn a_job_that_a_signal_has_stopped_is_saved_and_not_done() {
         let stopped = JobEnd { stopped: true, ..ending(Some("rank 1")) };
-        let end = End::of(Family::OpenMpi, &waited(1), &stopped, Some(Why::Signal(15)));
+        let end = End::of(Family::OpenMpi, &waited(1), &stopped, Some(Why::Signal(15)), false);
         assert_eq!((end.code, end.ending.clone()), (SAVED, Ending::Stopped));
-        let end = End::of(Family::OpenMpi, &waited(0), &ending(None), Some(Why::Limit));
+        let end = End::of(Family::OpenMpi, &waited(0), &ending(None), Some(Why::Limit), false);
         assert!(end.code == 0 && is_well(&end), "it was done before it could be saved");
     }
 
@@ -217,6 +236,24 @@ mod tests {
         assert!(is_well(&of(&told, &ending(None))), "the program may end at a signal");
         let told = of(&told, &ending(Some("rank 1 has ended")));
         assert_eq!(told.why.as_deref(), Some("it was told to end (SIGTERM)"));
+    }
+
+    #[test]
+    fn ranks_that_may_die_are_outlived_if_some_come_to_their_end() {
+        let end = |waited: &Waited, some_ended| {
+            let mut ending = ending(Some("rank 1 has ended"));
+            ending.ends.some_ended = some_ended;
+            End::of(Family::Mpich, waited, &ending, None, true)
+        };
+        let outlived = end(&waited(0), true);
+        assert!(is_well(&outlived) && outlived.code == 0);
+        assert_eq!(outlived.outlived.as_deref(), Some("rank 1 has ended"));
+        let nobody = end(&waited(0), false);
+        assert!(!is_well(&nobody) && nobody.code == FAILURE);
+        let own = end(&waited(3), true);
+        assert!(!is_well(&own) && own.code == 3);
+        let told = end(&Waited { told: Some(15), ..waited(0) }, true);
+        assert!(!is_well(&told));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use fermata_launch::names::{check_name, name_after};
 use fermata_launch::rank::{ImagePlan, RankPlan};
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, SaveFiles};
-use fermata_launch::{environment, kept, key, limits, parts, programs, versions};
+use fermata_launch::{environment, kept, key, limits, parts, programs, surviving, versions};
 use fermata_storage::{JobDir, read_manifest};
 use fermata_sysio::{Process, host_name};
 use fermata_transport::Secret;
@@ -68,6 +68,8 @@ pub struct ExecOptions {
     pub local_dir: Option<PathBuf>,
     /// What makes collective calls whole.
     pub collectives: String,
+    /// The death of this rank ends nobody else.
+    pub survive: bool,
     /// MPI_Comm_spawn made this process: it belongs to no job, and nobody saves it.
     pub spawned: bool,
     /// Snapshot to restore this rank from.
@@ -114,6 +116,10 @@ pub fn exec(options: &ExecOptions, place: &JobsDir, command: &[OsString]) -> Res
     rank.args(plan.arguments());
     prepare_files(&resolved.options, image, found.manager.rank, &mut rank)?;
     rank.env_remove(Secret::VARIABLE).env_remove(environment::SAVE_ON);
+    if options.survive {
+        let job = &resolved.job;
+        std::process::exit(surviving::run_beside(&mut rank, found.manager.rank, job)?);
+    }
     let error = rank.exec();
     Err(error).with_context(|| format!("cannot start {}", plan.launcher.display()))
 }

@@ -81,6 +81,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let encrypt = config.encrypts(encrypt);
             let save_files = config.saved_files(files.into());
             config.fill_life(&mut end, &mut hooks);
+            let start = Start { survive: end.survive, ..start.into() };
             let life = Life::new(end, hooks)?;
             let (save_on, is_begun_again) = (life.save_on().clone(), life.begins_again());
             let start = Start {
@@ -90,7 +91,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 encrypt,
                 save_on,
                 is_begun_again,
-                ..start.into()
+                ..start
             };
             let start = config.fill(start);
             auto::check(&start)?;
@@ -104,9 +105,10 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Restart { start, mut end, mut hooks, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
             config.fill_life(&mut end, &mut hooks);
+            let start = Start { survive: end.survive, ..start.into() };
             let life = Life::new(end, hooks)?;
             let (save_on, is_begun_again) = (life.save_on().clone(), life.begins_again());
-            let start = Start { save_on, is_begun_again, ..start.into() };
+            let start = Start { save_on, is_begun_again, ..start };
             auto::check(&start)?;
             restart::restart(&start, &place, what.as_deref(), how, life, output)
         }
@@ -119,6 +121,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             coordinator,
             local_dir,
             collectives,
+            survive,
             spawned,
             restore,
             files,
@@ -142,6 +145,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 coordinator,
                 local_dir,
                 collectives,
+                survive,
                 spawned,
                 restore,
                 files: files.into(),

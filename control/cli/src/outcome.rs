@@ -80,6 +80,7 @@ mod tests {
             ends: Ends {
                 have_begun,
                 shortfall: Some("rank 1 has left".into()),
+                some_ended: false,
                 first_to_leave: have_begun.then(|| (1, "a".into())),
             },
             timeout: Duration::from_secs(1),

@@ -268,7 +268,7 @@ pub fn launch(
         spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &resume));
     let ending = wait::for_coordinator(coordinator)?;
     let end = waited.map(|waited| {
-        let end = End::of(context.lower.family, &waited, &ending, life.why());
+        let end = End::of(context.lower.family, &waited, &ending, life.why(), start.survive);
         (ended::of(&waited, &ending, &end), end)
     });
     let ended = end.as_ref().map_or_else(ended::before_ranks, |(ended, _)| ended.clone());

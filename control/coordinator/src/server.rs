@@ -193,7 +193,8 @@ impl Server {
         }
         let first_to_leave = self.machine.first_to_leave(&known).filter(|_| shortfall.is_some());
         if let Ok(mut ends) = self.shared.ends.lock() {
-            *ends = Ends { have_begun: self.machine.has_begun(), shortfall, first_to_leave };
+            let (have_begun, some_ended) = (self.machine.has_begun(), !known.is_empty());
+            *ends = Ends { have_begun, shortfall, some_ended, first_to_leave };
         }
     }
 

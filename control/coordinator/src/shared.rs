@@ -38,6 +38,8 @@ pub struct Ends {
     pub have_begun: bool,
     /// Why not all that were there have come to MPI_Finalize; `None`: they have.
     pub shortfall: Option<String>,
+    /// Some rank has left word that it has ended well.
+    pub some_ended: bool,
     /// The first rank that left without it, and its host.
     pub first_to_leave: Option<(u32, String)>,
 }

@@ -42,5 +42,6 @@ pub mod registry;
 mod report;
 pub mod start;
 mod stdin;
+pub mod surviving;
 pub mod units;
 pub mod versions;

@@ -12,6 +12,7 @@ use crate::mpi::{Family, Lower};
 use crate::registry::Prefix;
 use crate::start::Start;
 use crate::stdin::give_stdin;
+use crate::surviving;
 use anyhow::{Context, Result};
 use fermata_storage::JobDir;
 use fermata_sysio::host_name;
@@ -84,6 +85,9 @@ pub fn command(
         }
         if i == 0 {
             command.args(&start.mpirun_args);
+            if start.survive {
+                surviving::tell(&mut command, family);
+            }
             let here = hosts.as_ref().map_or(record.size, Hosts::most_ranks);
             settle_open_mpi(&mut command, family, start, here);
         }
@@ -135,6 +139,9 @@ fn rank_words(
     }
     if start.encrypt {
         add(&["--encrypt"]);
+    }
+    if start.survive {
+        add(&["--survive"]);
     }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
@@ -220,6 +227,18 @@ mod tests {
                 assert_eq!(part[part.len() - 2..], ["--", program], "{words:?}");
                 assert!(part.contains(&"exec".to_owned()), "{words:?}");
             }
+        }
+    }
+
+    #[test]
+    fn ranks_that_may_die_are_told_of_in_the_familys_way() {
+        for (family, word) in
+            [(Family::OpenMpi, "--enable-recovery"), (Family::Mpich, "-disable-auto-cleanup")]
+        {
+            assert_eq!(count(&words(&two_programs(family, None, None)), word), 0);
+            let start = Start { survive: true, ..Start::default() };
+            let words = words(&started(family, &start, None));
+            assert_eq!((count(&words, word), count(&words, "--survive")), (1, 2), "{words:?}");
         }
     }
 

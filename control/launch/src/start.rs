@@ -39,6 +39,8 @@ pub struct Start {
     pub save_files: SaveFiles,
     /// Images are encrypted; a restart continues as the image is.
     pub encrypt: bool,
+    /// Ranks may die while the others continue.
+    pub survive: bool,
     /// Signals that save and stop the job.
     pub save_on: SaveOn,
     /// After a death the job is begun again.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
@@ -242,6 +242,15 @@ impl JobDir {
         let mut words = Vec::new();
         let _ = file.take(RANKS_MAX).read_to_end(&mut words); // what could be read counts
         (0..).zip(words).filter(|(_, word)| *word == ENDED).map(|(rank, _)| rank).collect()
+    }
+
+    /// Leaves word that a rank has ended well, for `ended_ranks`.
+    ///
+    /// # Errors
+    /// The rank had not begun, or the byte cannot be written.
+    pub fn leave_word(&self, rank: u32) -> io::Result<()> {
+        let file = fs::OpenOptions::new().write(true).open(self.ranks_path())?;
+        file.write_all_at(&[ENDED], u64::from(rank))
     }
 
     /// Makes the directories, for the owner alone: images hold the whole memory of a job. One that

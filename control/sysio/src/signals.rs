@@ -75,6 +75,18 @@ fn change(how: i32, set: &libc::sigset_t) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error)) }
 }
 
+/// Ignores SIGUSR1, here and in whatever is started from here: by it MPICH's process manager tells
+/// the living ranks of a death.
+///
+/// # Errors
+/// What sigaction(2) says.
+pub fn ignore_news() -> io::Result<()> {
+    // SAFETY: no handler is installed.
+    #[allow(unsafe_code)]
+    let before = unsafe { libc::signal(libc::SIGUSR1, libc::SIG_IGN) };
+    if before == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

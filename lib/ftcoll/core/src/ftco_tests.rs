@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 use super::{Ending, Ftco, Operation, Setup, Timeouts, Verdict};
-use crate::Rank;
 use crate::testbed::{Bed, Death, Members, only};
 use crate::tree::Tree;
+use crate::{Core, Event, Rank};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -98,6 +98,29 @@ fn a_bcast_without_its_root_fails_everywhere() {
         let outputs = call(&mut bed, Operation::Bcast);
         assert!(outputs.iter().flatten().all(|v| v.ending == Ending::RootFailed));
         assert_eq!(outputs.iter().flatten().count(), 19);
+    }
+}
+
+/// The connection of a process breaks between two calls, and its children learn that before its
+/// parent does, or alone.
+#[test]
+fn a_bcast_past_a_parent_that_is_known_dead_costs_no_timeout() {
+    for dead in 1..16 {
+        let mut bed = bed(Tree::binomial(32), 1);
+        bed.alive[dead as usize] = false;
+        let children: Vec<_> = Tree::binomial(32).children(dead).collect();
+        for &child in &children {
+            let mut actions = crate::Actions::default();
+            bed.cores[child as usize].step(Event::Dead(dead), 0, &mut actions);
+            assert!(actions.sends.is_empty() && actions.wake.is_none());
+        }
+        let outputs = call(&mut bed, Operation::Bcast);
+        assert_eq!((outputs.iter().flatten().count(), bed.ended), (31, 0), "{dead}");
+        // Who asked is known to its new parent, and asks no more.
+        let begun = bed.now;
+        bed.sent = 0;
+        call(&mut bed, Operation::Bcast);
+        assert_eq!((bed.sent, bed.ended), (30, begun), "{dead}");
     }
 }
 

@@ -10,6 +10,7 @@
 //! broadcast    corrected broadcast: a dissemination (tree, gossip) and a correction on the ring
 //! correction   what is sent to whom on the ring, and when a side is done
 //! ftco         a tree that bypasses dead processes: bcast, reduce, allreduce, barrier
+//! plain        the same tree without tolerance, to compare with
 //! upward       up-correction: reduce that f dead processes cannot spoil
 //! allreduce    up-correction and a corrected broadcast, under one root after the other
 //! spanning     spanning trees from corrected broadcasts, several kept, changed on failure
@@ -25,6 +26,7 @@ pub mod broadcast;
 pub mod correction;
 pub mod draw;
 pub mod ftco;
+pub mod plain;
 pub mod spanning;
 pub mod tree;
 pub mod upward;

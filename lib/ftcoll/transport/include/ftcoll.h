@@ -104,6 +104,10 @@ int32_t ftc_comm_rank(const ftc_comm *comm);
 int32_t ftc_comm_size(const ftc_comm *comm);
 void ftc_comm_free(ftc_comm *comm);
 
+// To measure what it costs to survive: from now on a death is not survived in this communicator.
+// All members say so before any of them makes a call of it.
+int ftc_comm_survive_nothing(ftc_comm *comm);
+
 // The collectives. Buffers hold `count` elements; `send` and `receive` may be the same. `ended` may
 // be NULL. Only the root's `receive` is written to by a reduction.
 int ftc_barrier(ftc_comm *comm, ftc_ended *ended);

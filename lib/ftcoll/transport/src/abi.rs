@@ -262,6 +262,14 @@ pub unsafe extern "C" fn ftc_comm_of(
     }
 }
 
+/// `ftc_comm_survive_nothing`
+#[unsafe(no_mangle)]
+pub extern "C" fn ftc_comm_survive_nothing(comm: Option<&Comm>) -> c_int {
+    let Some(comm) = comm else { return refuse("ftc_comm_survive_nothing: no communicator") };
+    comm.survive_nothing();
+    OK
+}
+
 /// `ftc_comm_rank`
 #[unsafe(no_mangle)]
 pub extern "C" fn ftc_comm_rank(comm: Option<&Comm>) -> i32 {

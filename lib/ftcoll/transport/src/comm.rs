@@ -87,6 +87,12 @@ impl Comm {
         self.size
     }
 
+    /// Has its calls survive nothing: the same tree over the same connections, to measure what it
+    /// costs that others survive. All members say so before any of them makes a call.
+    pub fn survive_nothing(&self) {
+        self.shared.lock().engine.make_plain(self.id);
+    }
+
     fn lane(&self, root: Rank, bytes: usize) -> Address {
         let is_large = bytes >= LARGE_BYTES;
         Address { group: self.id, lane: LaneKey { root, is_large } }

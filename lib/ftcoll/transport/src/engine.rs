@@ -32,6 +32,8 @@ struct Group {
     members: Vec<Rank>,
     me: Rank,
     lanes: BTreeMap<LaneKey, Lane>,
+    /// Its calls survive nothing: to measure what it costs that others do.
+    is_plain: bool,
     state: Use,
 }
 
@@ -91,10 +93,18 @@ impl Engine {
 
     /// Makes a communicator of these world ranks, of which this process is number `me`.
     pub fn make_group(&mut self, id: u64, members: Vec<Rank>, me: Rank) {
-        let group = Group { members, me, lanes: BTreeMap::new(), state: Use::Free };
+        let group =
+            Group { members, me, lanes: BTreeMap::new(), is_plain: false, state: Use::Free };
         self.groups.insert(id, group);
         for (from, body) in self.early.remove(&id).unwrap_or_default() {
             self.deliver(from, &body);
+        }
+    }
+
+    /// Has the calls of a communicator survive nothing, before its first one anywhere.
+    pub fn make_plain(&mut self, id: u64) {
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.is_plain = true;
         }
     }
 
@@ -277,7 +287,8 @@ impl Engine {
     fn lane_of(&mut self, to: Address) -> Option<&mut Lane> {
         let group = self.groups.get_mut(&to.group)?;
         if !group.lanes.contains_key(&to.lane) {
-            let mut lane = Lane::new(to.lane, group.me, group.size(), self.rules.timeouts);
+            let timeouts = (!group.is_plain).then_some(self.rules.timeouts);
+            let mut lane = Lane::new(to.lane, group.me, group.size(), timeouts);
             if self.rules.heeds_closing {
                 for rank in self.net.lost().filter_map(|world| group.rank_of(world)) {
                     // Between calls nothing follows from a death but that it is remembered.

@@ -8,6 +8,7 @@
 
 use crate::value::{Data, Slot};
 use fermata_ftcoll::ftco::{Ftco, Operation, Setup, Timeouts, Verdict};
+use fermata_ftcoll::plain::Plain;
 use fermata_ftcoll::tree::Tree;
 use fermata_ftcoll::{Actions, Core, Event, Rank, Renumbering, Time, ftco};
 use std::sync::Arc;
@@ -29,9 +30,15 @@ pub(crate) struct LaneKey {
 /// What a machine does upon an event.
 pub(crate) type Doing = Actions<ftco::Message<Data>, Verdict<Data>>;
 
+/// What runs the calls of a lane.
+enum Machine {
+    Survives(Box<Ftco<Data>>),
+    Plain(Plain<Data>),
+}
+
 /// One machine and what belongs to it.
 pub(crate) struct Lane {
-    machine: Ftco<Data>,
+    machine: Machine,
     numbering: Renumbering,
     /// Of the program's operation, for values that come.
     pub slot: Slot,
@@ -43,14 +50,21 @@ pub(crate) struct Lane {
 
 impl Lane {
     /// Of process `me` of `size`, with a binomial tree numbered in order, so that operands keep
-    /// the order of the ranks, counted from the root.
-    pub fn new(key: LaneKey, me: Rank, size: Rank, timeouts: Timeouts) -> Self {
+    /// the order of the ranks, counted from the root. Without timeouts it survives nothing.
+    pub fn new(key: LaneKey, me: Rank, size: Rank, timeouts: Option<Timeouts>) -> Self {
         let kept = if key.is_large { KEPT_LARGE } else { KEPT };
         let tree = Arc::new(Tree::binomial(size).in_order());
-        let setup = Arc::new(Setup { tree, timeouts, kept, damage: None });
         let numbering = Renumbering { size, root: key.root };
+        let me = numbering.to_virtual(me);
+        let machine = match timeouts {
+            Some(timeouts) => {
+                let setup = Setup { tree, timeouts, kept, damage: None };
+                Machine::Survives(Box::new(Ftco::new(Arc::new(setup), me)))
+            }
+            None => Machine::Plain(Plain::new(tree, me)),
+        };
         Self {
-            machine: Ftco::new(setup, numbering.to_virtual(me)),
+            machine,
             numbering,
             slot: Slot::default(),
             wake: None,
@@ -69,7 +83,10 @@ impl Lane {
         if event == Event::Timer {
             self.wake = None;
         }
-        self.machine.step(event, now, actions);
+        match &mut self.machine {
+            Machine::Survives(machine) => machine.step(event, now, actions),
+            Machine::Plain(machine) => machine.step(event, now, actions),
+        }
         self.wake = actions.wake.take().or(self.wake);
         if let Some(mut verdict) = actions.output.take() {
             // The machine counts from its root.
@@ -93,7 +110,10 @@ impl Lane {
     /// Says what the next call is to do.
     pub fn prepare(&mut self, operation: Operation, value: Option<Data>) {
         self.ahead = if operation == Operation::Bcast { self.ahead + 1 } else { 0 };
-        self.machine.prepare(operation, value);
+        match &mut self.machine {
+            Machine::Survives(machine) => machine.prepare(operation, value),
+            Machine::Plain(machine) => machine.prepare(operation, value),
+        }
     }
 
     /// Whether so many broadcasts have followed each other that a barrier has to come first.
@@ -119,6 +139,11 @@ impl Lane {
 
     /// Who is taken for dead here, by rank in the communicator.
     pub fn dead(&self) -> impl Iterator<Item = Rank> + '_ {
-        self.machine.dead().map(|rank| self.numbering.to_real(rank))
+        let machine = match &self.machine {
+            Machine::Survives(machine) => Some(machine.as_ref()),
+            Machine::Plain(_) => None,
+        };
+        let dead = machine.into_iter().flat_map(Ftco::dead);
+        dead.map(|rank| self.numbering.to_real(rank))
     }
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longer than a starved machine lets a living process be silent.
+/// Longer than a starved machine lets a living process be silent: large values have taken a minute
+/// in a debug build.
 fn calm() -> Options {
-    Options { timeout: Duration::from_secs(60), ..Options::default() }
+    Options { timeout: Duration::from_secs(300), ..Options::default() }
 }
 
 /// Runs `work` at each process of a job, and returns what it returned, by rank.
@@ -155,6 +156,28 @@ fn several_communicators_at_a_time() {
         });
         assert!(world.comm_of(&[me, me]).is_none() && world.comm_of(&[(me + 1) % 6]).is_none());
         drop((all, mine));
+        world.leave().unwrap();
+    });
+}
+
+/// The same calls in a communicator that survives nothing, to compare with.
+#[test]
+fn what_survives_nothing_gives_the_same() {
+    job(5, calm(), |world| {
+        let (comm, me) = (world.comm(), world.rank());
+        comm.survive_nothing();
+        world.comm().barrier().unwrap();
+        for root in 0..5 {
+            let mut buffer = i64::from(me).to_ne_bytes();
+            comm.allreduce(&mut buffer, &sum()).unwrap();
+            assert_eq!(int(&buffer), 10);
+            comm.reduce(&mut buffer, &sum(), root).unwrap();
+            assert_eq!(int(&buffer), if me == root { 50 } else { 10 });
+            comm.bcast(&mut buffer, root).unwrap();
+            assert_eq!(int(&buffer), 50);
+            comm.barrier().unwrap();
+        }
+        drop(comm);
         world.leave().unwrap();
     });
 }

@@ -34,6 +34,8 @@ pub(super) struct State<V> {
     pub(super) past: VecDeque<(u32, Rank, Verdict<V>)>,
     /// Messages of calls that this process has not entered yet.
     pub(super) parked: Vec<(Rank, Message<V>)>,
+    /// Whom the last verdict came from: it knows that this process takes it for its parent.
+    pub(super) told_by: Option<Rank>,
 }
 
 impl<V: Value + PartialEq> Ftco<V> {
@@ -50,6 +52,7 @@ impl<V: Value + PartialEq> Ftco<V> {
             call: None,
             past: VecDeque::new(),
             parked: Vec::new(),
+            told_by: None,
         };
         Self { setup, me, height, state }
     }
@@ -137,6 +140,7 @@ impl<V: Value + PartialEq> Ftco<V> {
             return;
         }
         self.set_parent(operation == Operation::Bcast, now, actions);
+        self.greet_new_parent(actions);
         self.look(actions);
         let mut parked = std::mem::take(&mut self.state.parked);
         // What somebody had said before it was taken for dead asks for nothing any more.
@@ -160,6 +164,17 @@ impl<V: Value + PartialEq> Ftco<V> {
         };
         if !self.setup.tree.is_above(parent, self.me) {
             call.promised = call.promised.max(parent);
+        }
+    }
+
+    /// At the begin of a bcast: asks a parent that need not know that it has become one. In other
+    /// calls the contribution tells it.
+    fn greet_new_parent(&mut self, actions: &mut Doing<V>) {
+        let Some(call) = &self.state.call else { return };
+        let parent = call.parent.map(|(parent, _)| parent);
+        let is_new = parent != self.setup.tree.parent(self.me) && parent != self.state.told_by;
+        if let Some(parent) = parent.filter(|_| is_new && !call.gathers()) {
+            self.send(parent, Body::KeepAlive(Wanted::Verdict), actions);
         }
     }
 

@@ -174,6 +174,7 @@ impl<V: Value + PartialEq> Ftco<V> {
         let is_answer = call.is_root && call.waits_for(from);
         if is_answer || root >= call.promised {
             let root = if call.is_root { self.me } else { root };
+            self.state.told_by = Some(from);
             self.adopt(verdict, root, Some(from), actions);
         } else if call.waits_for(from) {
             // It has ended with the verdict of a root that this process was told is dead.

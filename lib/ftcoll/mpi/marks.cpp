@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "marks.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/random.h>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+namespace ftcoll {
+namespace {
+
+constexpr int kAddressBytes = 64;
+constexpr uint32_t kDeadlineMs = 600'000;  // ftcoll.h
+constexpr int kLongestMs = 24 * 3600 * 1000;
+
+// The connections of a set of processes.
+struct World {
+  ftc_world* world;
+  MPI_Group group;
+  uint64_t id;  // drawn by one of them
+};
+
+// What the first process of a new world tells the others.
+struct Invitation {
+  uint64_t id;
+  uint8_t key[32];
+  int32_t is_good;
+};
+
+std::mutex preparing;  // of keyval and error_codes
+std::mutex lock;       // of worlds and marks
+std::vector<World> worlds;
+std::vector<Mark*> marks;
+std::array<int, FTC_JOIN + 1> error_codes;  // of the codes that no MPI has
+std::atomic<int> keyval = MPI_KEYVAL_INVALID;
+
+void say(const char* what, const char* why) { std::fprintf(stderr, "ftcoll: %s: %s\n", what, why); }
+
+int forget(MPI_Comm, int, void* value, void*) {
+  const std::lock_guard guard(lock);
+  Mark* const mark = static_cast<Mark*>(value);
+  for (Mark*& other : marks) {
+    if (other != mark) continue;
+    other = marks.back();
+    marks.pop_back();
+    ftc_comm_free(mark->comm);
+    delete mark;
+    break;
+  }
+  return MPI_SUCCESS;
+}
+
+// Makes the key of the attribute and the errors, once.
+int prepare() {
+  const std::lock_guard guard(preparing);
+  if (keyval != MPI_KEYVAL_INVALID) return MPI_SUCCESS;
+  int made = MPI_KEYVAL_INVALID;
+  int error = PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &made, nullptr);
+  const struct {
+    int code;
+    const char* text;
+  } errors[] = {
+      {FTC_ROOT_DIED, "ftcoll: the root has died, and no living process has a result"},
+      {FTC_FORGOTTEN, "ftcoll: others took this process for dead and are far ahead"},
+      {FTC_DEADLINE, "ftcoll: a living process has not entered the call by the deadline"},
+      {FTC_BUSY, "ftcoll: another thread is in a call of the communicator"},
+      {FTC_JOIN, "ftcoll: the processes of the communicator cannot connect to each other"},
+  };
+  int error_class = MPI_ERR_OTHER;
+  if (error == MPI_SUCCESS) error = PMPI_Add_error_class(&error_class);
+  for (const auto& [code, text] : errors) {
+    if (error == MPI_SUCCESS) error = PMPI_Add_error_code(error_class, &error_codes[code]);
+    if (error == MPI_SUCCESS) error = PMPI_Add_error_string(error_codes[code], text);
+  }
+  if (error == MPI_SUCCESS) keyval = made;
+  return error;
+}
+
+// MPICH's process manager tells those who live of a death by SIGUSR1, which would end them.
+void outlive_news() {
+#ifdef MPICH_VERSION
+  struct sigaction action = {};
+  if (sigaction(SIGUSR1, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGUSR1, &action, nullptr);
+#endif
+}
+
+// A number of milliseconds from the environment; 0: not set.
+uint32_t milliseconds(const char* name) {
+  const char* const text = std::getenv(name);
+  if (!text) return 0;
+  char* end = nullptr;
+  const long value = std::strtol(text, &end, 10);
+  if (*text && !*end && value > 0 && value <= kLongestMs) return static_cast<uint32_t>(value);
+  say(name, "is no number of milliseconds up to a day, and is not heeded");
+  return 0;
+}
+
+// The address of an interface that other hosts may reach, or an empty text.
+std::string outside_address() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return {};
+  std::string found;
+  for (const ifaddrs* at = all; at && found.empty(); at = at->ifa_next) {
+    const bool is_up = (at->ifa_flags & IFF_UP) && !(at->ifa_flags & IFF_LOOPBACK);
+    if (!is_up || !at->ifa_addr || at->ifa_addr->sa_family != AF_INET) continue;
+    char text[INET_ADDRSTRLEN];
+    const auto* const in = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+    if (inet_ntop(AF_INET, &in->sin_addr, text, sizeof text)) found = text;
+  }
+  freeifaddrs(all);
+  return found;
+}
+
+// Where to listen: at the loopback interface if all are on this host. Collective.
+int choose_address(MPI_Comm comm, std::string& address) {
+  MPI_Comm here = MPI_COMM_NULL;
+  int error = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
+  if (error != MPI_SUCCESS) return error;
+  int size = 0, size_here = 0;
+  PMPI_Comm_size(comm, &size);
+  PMPI_Comm_size(here, &size_here);
+  PMPI_Comm_free(&here);
+  const char* const chosen = std::getenv("FTCOLL_ADDRESS");
+  if (chosen) address = chosen;
+  else address = size_here == size ? "127.0.0.1" : outside_address();
+  return MPI_SUCCESS;
+}
+
+ftc_options options_with(const std::string& address) {
+  ftc_options options = {};
+  options.address = address.empty() ? nullptr : address.c_str();
+  options.meeting_ms = milliseconds("FTCOLL_MEETING_MS");
+  options.timeout_ms = milliseconds("FTCOLL_TIMEOUT_MS");
+  options.deadline_ms = milliseconds("FTCOLL_DEADLINE_MS");
+  const char* const only_silence = std::getenv("FTCOLL_ONLY_SILENCE");
+  options.only_silence = only_silence && std::strcmp(only_silence, "1") == 0;
+  return options;
+}
+
+// Connects the processes of a communicator. Collective. An error of the MPI, or FTC_JOIN's.
+int make_world(MPI_Comm comm, World& made) {
+  int rank = 0, size = 0;
+  PMPI_Comm_rank(comm, &rank);
+  PMPI_Comm_size(comm, &size);
+  Invitation invitation = {};
+  if (rank == 0) {
+    uint8_t drawn[sizeof invitation.id + sizeof invitation.key];
+    invitation.is_good = getrandom(drawn, sizeof drawn, 0) == sizeof drawn;
+    std::memcpy(&invitation.id, drawn, sizeof invitation.id);
+    std::memcpy(invitation.key, drawn + sizeof invitation.id, sizeof invitation.key);
+  }
+  int error = PMPI_Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, comm);
+  if (error != MPI_SUCCESS) return error;
+  std::string listen_at;
+  error = choose_address(comm, listen_at);
+  if (error != MPI_SUCCESS) return error;
+  char mine[kAddressBytes] = {};
+  ftc_door* door = nullptr;
+  const ftc_options options = options_with(listen_at);
+  if (ftc_listen(invitation.key, &options, &door, mine, sizeof mine) != FTC_OK) {
+    say("listening", ftc_error());
+    mine[0] = 0;
+  }
+  std::vector<char> texts(static_cast<size_t>(size) * kAddressBytes);
+  error =
+      PMPI_Allgather(mine, kAddressBytes, MPI_CHAR, texts.data(), kAddressBytes, MPI_CHAR, comm);
+  if (error != MPI_SUCCESS) return error;
+  std::vector<const char*> addresses;
+  bool all_listen = invitation.is_good;
+  for (int other = 0; other < size; ++other) {
+    addresses.push_back(&texts[static_cast<size_t>(other) * kAddressBytes]);
+    all_listen &= addresses.back()[0] != 0;
+  }
+  if (!all_listen) return error_codes[FTC_JOIN];
+  made.id = invitation.id;
+  if (ftc_meet(door, rank, size, addresses.data(), &made.world) != FTC_OK) {
+    say("connecting", ftc_error());
+    return error_codes[FTC_JOIN];
+  }
+  return PMPI_Comm_group(comm, &made.group);
+}
+
+// The ranks in a world of the members of a group; empty if they are not all in it.
+std::vector<int32_t> ranks_in(const World& world, MPI_Group group) {
+  int size = 0;
+  PMPI_Group_size(group, &size);
+  std::vector<int> here(static_cast<size_t>(size)), there(here.size());
+  for (int rank = 0; rank < size; ++rank) here[static_cast<size_t>(rank)] = rank;
+  PMPI_Group_translate_ranks(group, size, here.data(), world.group, there.data());
+  for (const int rank : there) {
+    if (rank == MPI_UNDEFINED) return {};
+  }
+  return {there.begin(), there.end()};
+}
+
+// A communicator over connections that are there; FTC_ARGUMENT if no world holds the group.
+int find_comm(MPI_Group group, ftc_comm** comm) {
+  const std::lock_guard guard(lock);
+  const World* chosen = nullptr;
+  std::vector<int32_t> ranks;
+  for (const World& world : worlds) {
+    std::vector<int32_t> found = ranks_in(world, group);
+    // All members choose the same one, in whatever order they have made them.
+    if (found.empty() || (chosen && chosen->id <= world.id)) continue;
+    chosen = &world;
+    ranks = found;
+  }
+  if (!chosen) return FTC_ARGUMENT;
+  return ftc_comm_of(chosen->world, ranks.data(), static_cast<int32_t>(ranks.size()), comm);
+}
+
+int mark(MPI_Comm comm) {
+  int is_inter = 0, size = 0;
+  int error = PMPI_Comm_test_inter(comm, &is_inter);
+  if (error != MPI_SUCCESS) return error;
+  if (is_inter) return raise_error(comm, MPI_ERR_COMM);
+  error = prepare();
+  if (error != MPI_SUCCESS) return raise_error(comm, error);
+  if (mark_of(comm)) return MPI_SUCCESS;
+  outlive_news();
+  MPI_Group group;
+  PMPI_Comm_size(comm, &size);
+  PMPI_Comm_group(comm, &group);
+  ftc_comm* made = nullptr;
+  if (find_comm(group, &made) != FTC_OK) {
+    World world = {};
+    error = make_world(comm, world);
+    if (error != MPI_SUCCESS) return raise_error(comm, error);
+    const std::lock_guard guard(lock);
+    worlds.push_back(world);
+  }
+  if (!made && find_comm(group, &made) != FTC_OK) {
+    say("marking", ftc_error());
+    return raise_error(comm, error_codes[FTC_JOIN]);
+  }
+  PMPI_Group_free(&group);
+  Mark* const mark = new Mark{made, size, FTC_OK, {}, {}};
+  mark->missing.resize(static_cast<size_t>(size));
+  {
+    const std::lock_guard guard(lock);
+    marks.push_back(mark);
+  }
+  return PMPI_Comm_set_attr(comm, keyval, mark);
+}
+
+}  // namespace
+
+Mark* mark_of(MPI_Comm comm) {
+  if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL) return nullptr;
+  void* value = nullptr;
+  int is_there = 0;
+  PMPI_Comm_get_attr(comm, keyval, &value, &is_there);
+  return is_there ? static_cast<Mark*>(value) : nullptr;
+}
+
+int raise_error(MPI_Comm comm, int error) {
+  PMPI_Comm_call_errhandler(comm, error);
+  return error;
+}
+
+int finish(MPI_Comm comm, Mark& mark, int ftc_code, const char* name) {
+  mark.code = ftc_code;
+  switch (ftc_code) {
+    case FTC_OK: return MPI_SUCCESS;
+    case FTC_OPERATION: return raise_error(comm, MPI_ERR_OP);
+    case FTC_MISMATCH: return raise_error(comm, MPI_ERR_TRUNCATE);
+    case FTC_ARGUMENT: say(name, ftc_error()); return raise_error(comm, MPI_ERR_ARG);
+    default: return raise_error(comm, error_codes[static_cast<size_t>(ftc_code)]);
+  }
+}
+
+bool spans_world() {
+  int all = 0, size = 0;
+  PMPI_Comm_size(MPI_COMM_WORLD, &all);
+  const std::lock_guard guard(lock);
+  for (const World& world : worlds) {
+    PMPI_Group_size(world.group, &size);
+    if (size == all) return true;
+  }
+  return false;
+}
+
+uint32_t deadline_ms() {
+  const uint32_t chosen = milliseconds("FTCOLL_DEADLINE_MS");
+  return chosen ? chosen : kDeadlineMs;
+}
+
+bool leave_all() {
+  bool is_dead = false;
+  for (const World& world : worlds) {
+    ftc_comm* all = nullptr;
+    ftc_ended ended = {};
+    // All living processes get the same verdict, and so do the same in MPI_Finalize.
+    if (ftc_comm_all(world.world, &all) != FTC_OK) continue;
+    is_dead |= ftc_barrier(all, &ended) != FTC_OK || ended.contributions < ended.processes;
+    ftc_comm_free(all);
+  }
+  const std::lock_guard guard(lock);
+  for (Mark* const mark : marks) ftc_comm_free(mark->comm);
+  marks.clear();  // What the attributes point to is looked at no more.
+  for (const World& world : worlds) ftc_leave(world.world);
+  worlds.clear();
+  return is_dead;
+}
+
+}  // namespace ftcoll
+
+extern "C" {
+
+int ftc_mark(MPI_Comm comm) { return ftcoll::mark(comm); }
+
+int ftc_is_marked(MPI_Comm comm) { return ftcoll::mark_of(comm) != nullptr; }
+
+int ftc_last(MPI_Comm comm, ftc_ended* ended) {
+  const ftcoll::Mark* const mark = ftcoll::mark_of(comm);
+  if (!mark) return FTC_ARGUMENT;
+  if (ended) {
+    ended->processes = mark->size;
+    ended->contributions = mark->ended.contributions;
+    const int32_t missing = mark->size - mark->ended.contributions;
+    for (int32_t i = 0; i < missing && i < ended->room; ++i) {
+      ended->missing[i] = mark->missing[static_cast<size_t>(i)];
+    }
+  }
+  return mark->code;
+}
+
+}  // extern "C"
