@@ -5,15 +5,15 @@
 use crate::auto::PaceArgs;
 use crate::end_args::EndArgs;
 use crate::exit;
+use crate::files_args::{FilesArgs, FilesRule};
 use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
 use crate::plan::PlanArgs;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use fermata_launch::files::Rule;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
-use fermata_launch::start::{KEEP_DEFAULT, SaveFiles, Start};
+use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
@@ -45,28 +45,6 @@ pub struct Cli {
     /// What to do
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// `--files` of a restart: `fermata_launch::files::Rule`, with the words of the help.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum FilesRule {
-    /// Cut files back to their size at the checkpoint; refuse if contents are lost
-    #[default]
-    Restore,
-    /// Leave every file as it is, and say what has changed
-    Keep,
-    /// Refuse the restart if any file has changed
-    Fail,
-}
-
-impl From<FilesRule> for Rule {
-    fn from(rule: FilesRule) -> Self {
-        match rule {
-            FilesRule::Restore => Self::Restore,
-            FilesRule::Keep => Self::Keep,
-            FilesRule::Fail => Self::Fail,
-        }
-    }
 }
 
 /// Clocks (decision 0003), or the two-phase algorithm.
@@ -116,25 +94,6 @@ impl From<StartArgs> for Start {
             collectives: COLLECTIVES[0].into(),
             ..Self::default()
         }
-    }
-}
-
-/// Contents of files in the snapshots.
-#[derive(Args, Clone, Debug)]
-pub struct FilesArgs {
-    /// save: snapshots have the contents of files open for writing, and a restart makes missing
-    /// ones again; save=DIR:DIR of all open files below these directories; leave: of none [default:
-    /// $FERMATA_FILES, else leave]
-    #[arg(id = "save_files", long = "files", value_name = "WHAT", value_parser = parse_which)]
-    save_files: Option<String>,
-    /// The most bytes of such files that a rank may save
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, default_value = "1g")]
-    files_limit: u64,
-}
-
-impl From<FilesArgs> for SaveFiles {
-    fn from(args: FilesArgs) -> Self {
-        Self { which: args.save_files, limit: args.files_limit }
     }
 }
 
@@ -314,6 +273,14 @@ Example:
         /// home
         #[arg(long)]
         all: bool,
+    },
+    /// List the hosts of a running job: their ranks, how busy they are, free memory and disk
+    #[command(after_help = "\
+Example:
+  fermata nodes work")]
+    Nodes {
+        /// Job name [default: the one that runs, else the one begun last]
+        job: Option<String>,
     },
     /// Show what has happened to a job, over all its runs
     #[command(after_help = "\

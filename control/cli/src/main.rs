@@ -13,6 +13,7 @@ mod ended;
 mod ending;
 mod exec;
 mod exit;
+mod files_args;
 mod guard;
 mod hints;
 mod history;
@@ -23,6 +24,7 @@ mod listing;
 mod manual;
 mod metrics;
 mod mpi;
+mod nodes;
 mod np;
 mod onward;
 mod outcome;
@@ -96,11 +98,8 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let start = config.fill(start);
             auto::check(&start)?;
             let wanted = run::Wanted { ranks, name, front, command };
-            if resume {
-                resume::resume(start, &wanted, &place, again, life, output)
-            } else {
-                run::run(&start, &wanted, &place, life, output)
-            }
+            let continues = resume.then_some(again);
+            run_or_resume(start, &wanted, &place, continues, life, output)
         }
         Command::Restart { start, mut end, mut hooks, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
@@ -165,6 +164,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             jobs::checkpoint(&place, job.as_deref(), stop, timeout, output)
         }
         Command::Jobs { all } => listing::jobs(&place, all, output),
+        Command::Nodes { job } => nodes::nodes(&place, job.as_deref(), output),
         Command::History { job } => history::history(&place, job.as_deref(), output),
         Command::Snapshots { job } => jobs::snapshots(&place, job.as_deref(), output),
         Command::Inspect { snapshot, rank } => jobs::inspect(&place, &snapshot, rank, output),
@@ -196,6 +196,21 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir };
             reach::daemon(&spec, detach).map(|()| 0)
         }
+    }
+}
+
+/// `continues`: from the newest snapshot, and whether a job that has finished is run again.
+fn run_or_resume(
+    start: Start,
+    wanted: &run::Wanted,
+    place: &JobsDir,
+    continues: Option<bool>,
+    life: Life,
+    output: Output,
+) -> anyhow::Result<u8> {
+    match continues {
+        Some(again) => resume::resume(start, wanted, place, again, life, output),
+        None => run::run(&start, wanted, place, life, output),
     }
 }
 

@@ -6,23 +6,24 @@ use fermata_types::Answer;
 use serde_json::{Value, json};
 
 /// As a command reads it.
-pub(crate) fn answer_of(reply: Reply) -> Answer {
+/// `hosts`: of the ranks of a status.
+pub(crate) fn answer_of(reply: Reply, hosts: impl FnOnce(&[RankView]) -> Value) -> Answer {
     Answer {
         outcome: reply.outcome.number(),
         message: reply.message,
         snapshot: reply.snapshot,
-        figures: figures(&reply.figures).to_string(),
+        figures: figures(&reply.figures, hosts).to_string(),
     }
 }
 
-fn figures(figures: &Figures) -> Value {
+fn figures(figures: &Figures, hosts: impl FnOnce(&[RankView]) -> Value) -> Value {
     match figures {
         Figures::Refused { busy } => json!({ "busy": busy }),
         Figures::Failed { epoch, phase, attempts, milliseconds } => json!({
             "epoch": epoch, "phase": phase, "attempts": attempts, "milliseconds": milliseconds,
         }),
         Figures::Committed(figures) => committed(figures),
-        Figures::Status(view) => status(view),
+        Figures::Status(view) => status(view, &hosts(&view.ranks)),
     }
 }
 
@@ -44,12 +45,12 @@ fn rank(view: &RankView) -> Value {
     json!({ "rank": view.rank, "pid": view.pid, "host": view.host, "state": view.state })
 }
 
-fn status(view: &StatusView) -> Value {
+fn status(view: &StatusView, hosts: &Value) -> Value {
     json!({
         "job": view.job, "size": view.size, "ready": view.ready,
         "committed_epoch": view.committed_epoch, "stopped": view.stopped,
         "phase": view.phase, "refusal": view.refusal, "last": view.last,
-        "ranks": view.ranks.iter().map(rank).collect::<Vec<_>>(),
+        "ranks": view.ranks.iter().map(rank).collect::<Vec<_>>(), "hosts": hosts,
     })
 }
 
@@ -60,7 +61,8 @@ mod tests {
 
     fn json_of(figures: Figures) -> String {
         let (message, snapshot) = ("text".to_owned(), String::new());
-        answer_of(Reply { outcome: Outcome::Refused, message, snapshot, figures }).figures
+        let reply = Reply { outcome: Outcome::Refused, message, snapshot, figures };
+        answer_of(reply, |ranks| json!([ranks.len()])).figures
     }
 
     #[test]
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(
             json_of(Figures::Status(view)),
             concat!(
-                r#"{"committed_epoch":0,"job":"j","last":"","phase":"none","#,
+                r#"{"committed_epoch":0,"hosts":[1],"job":"j","last":"","phase":"none","#,
                 r#""ranks":[{"host":"h","pid":7,"rank":null,"state":"starting"}],"#,
                 r#""ready":0,"refusal":null,"size":null,"stopped":false}"#
             )

@@ -2,6 +2,7 @@
 //! How a coordinator begins, and what whoever has started it may ask of it and do with it.
 
 use crate::acceptor::Acceptor;
+use crate::hosts::Hosts;
 use crate::image_server::ImageServer;
 use crate::input::Inbox;
 use crate::local_listener::{LocalListener, SocketPlace};
@@ -215,9 +216,10 @@ pub fn start(options: Options) -> io::Result<Handle> {
         let acceptor = acceptor.clone();
         thread::Builder::new().spawn(move || acceptor.accept(Box::new(tcp)))?;
     }
+    let hosts = Hosts::new(job.path(), acceptor.members.clone());
     thread::Builder::new().spawn(move || acceptor.accept(Box::new(local_listener)))?;
     let storage_worker = StorageWorker::start(options.clone(), inputs)?;
-    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared));
+    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), hosts);
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
     Ok(Handle { socket, place, addresses, secret, job, over, shared, thread })
 }

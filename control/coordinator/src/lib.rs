@@ -18,6 +18,7 @@ mod client;
 mod figures;
 mod frames;
 mod handle;
+mod hosts;
 mod image_server;
 mod input;
 mod local_listener;

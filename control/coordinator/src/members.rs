@@ -6,8 +6,10 @@
 //! Invariant: a host counts as silent only if its datagrams have come before: where none may pass,
 //!            TCP alone decides, as ever.
 
+use crate::hosts;
 use crate::relay::{Link, say};
-use fermata_membership::{NODES_MAX, NodeId, State};
+use fermata_membership::{Load, NODES_MAX, NodeId, State};
+use fermata_sysio::HostLoad;
 use fermata_transport::{Gossip, Part, Secret, Verdict, bind_datagrams};
 use fermata_types::{DaemonHello, Joined, Peer};
 use std::collections::BTreeMap;
@@ -34,6 +36,7 @@ struct Daemons {
 }
 
 struct Daemon {
+    host: String,
     address: SocketAddr,
     link: Link,
     is_silent: bool,
@@ -75,7 +78,8 @@ impl Members {
             .filter(|(other, _)| **other != node)
             .map(|(other, daemon)| (*other, daemon.address, Arc::clone(&daemon.link)))
             .collect();
-        let daemon = Daemon { address, link: Arc::clone(link), is_silent: false };
+        let daemon =
+            Daemon { host: hello.host.clone(), address, link: Arc::clone(link), is_silent: false };
         daemons.by_node.insert(node, daemon);
         drop(daemons);
         self.gossip.add_peer(node, address);
@@ -87,6 +91,16 @@ impl Members {
             let _ = say(&its_link, &peer(node, address).into());
         }
         Some(node)
+    }
+
+    /// How the daemons' hosts fare, as far as they have told. Blocks for a second at most.
+    pub(crate) fn loads(&self) -> BTreeMap<String, HostLoad> {
+        let told: BTreeMap<NodeId, Load> = self.gossip.loads().into_iter().collect();
+        let daemons = lock(&self.daemons);
+        let of = |(node, daemon): (&NodeId, &Daemon)| {
+            told.get(node).map(|load| (daemon.host.clone(), hosts::told(*load)))
+        };
+        daemons.by_node.iter().filter_map(of).collect()
     }
 
     /// The line to a daemon has ended. Returns whether that was because its host is silent.

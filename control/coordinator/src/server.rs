@@ -3,6 +3,7 @@
 //! `fermata_job::ending` to say.
 
 use crate::figures::answer_of;
+use crate::hosts::Hosts;
 use crate::input::Input;
 use crate::options::Options;
 use crate::shared::{Committed, Ends, Shared};
@@ -32,6 +33,7 @@ pub(crate) struct Server {
     /// That it cannot be written.
     has_told_of_history: bool,
     strangers: Strangers,
+    hosts: Hosts,
     begun: Instant,
     shared: Arc<Shared>,
 }
@@ -43,6 +45,7 @@ impl Server {
         options: Options,
         log: Log,
         shared: Arc<Shared>,
+        hosts: Hosts,
     ) -> Self {
         let linger = options.linger.map(milliseconds);
         Self {
@@ -54,6 +57,7 @@ impl Server {
             log,
             has_told_of_history: false,
             strangers: Strangers::default(),
+            hosts,
             begun: Instant::now(),
             shared,
         }
@@ -228,7 +232,8 @@ impl Server {
                 None
             }
             Action::Answer(conn, reply) => {
-                self.send(conn, &answer_of(reply).into());
+                let answer = answer_of(reply, |ranks| self.hosts.figures(ranks));
+                self.send(conn, &answer.into());
                 None
             }
             Action::Close(conn) => {

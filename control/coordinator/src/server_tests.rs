@@ -111,7 +111,8 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     };
     let storage_worker = StorageWorker::start(options.clone(), inputs.clone()).unwrap();
     let log = Log::new(File::create(job.path().join("coordinator.log")).unwrap());
-    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared));
+    let hosts = Hosts::new(job.path(), None);
+    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), hosts);
     for rank in 0..SIZE {
         let line = Rank { rank, inputs: inputs.clone(), shared: Arc::clone(&shared) };
         let hello = Hello { job: "job".into(), host: "here".into(), ..Hello::default() };

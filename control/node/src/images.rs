@@ -68,6 +68,11 @@ impl Drop for Slot<'_> {
 }
 
 impl LocalImages {
+    /// The directory.
+    pub(crate) fn root(&self) -> &Path {
+        self.place.path()
+    }
+
     /// Under `dir`, in a directory that no other run uses. Removes what dead runs left there.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ use fermata_types::{
     decode_frame, encode_frame,
 };
 use std::collections::BTreeMap;
+use std::env;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,7 +59,9 @@ enum Input {
 /// # Errors
 /// The coordinator cannot be reached or does not let us in, or the socket cannot be made.
 pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
-    let mut membership = Membership::new(options.endpoint.secret.clone());
+    let directory =
+        options.local.as_ref().map_or_else(env::temp_dir, |local| local.root().to_owned());
+    let mut membership = Membership::new(options.endpoint.secret.clone(), directory);
     let connection = greet(&options.endpoint, membership.told())?;
     membership.connected(connection.peer);
     let listener = UnixTransport::bind(&options.socket)?;

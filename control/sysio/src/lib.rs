@@ -2,9 +2,11 @@
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
+mod load;
 mod log;
 pub mod signals;
 
+pub use load::{HostLoad, LoadMeter};
 pub use log::Log;
 
 use std::borrow::Cow;

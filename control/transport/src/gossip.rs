@@ -22,6 +22,8 @@ const AT_ONCE: usize = 4096;
 const LEAST: Duration = Duration::from_millis(1);
 /// Until a standstill is known to others.
 const ANNOUNCED: Duration = Duration::from_secs(1);
+/// Until the thread has answered.
+const ANSWERED: Duration = Duration::from_secs(1);
 /// After an error of the socket.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -52,6 +54,8 @@ enum Order {
     /// It stands still for so long; whom to tell that this is known.
     Frozen(Duration, Sender<()>),
     Peer(NodeId, SocketAddr),
+    /// Whom to tell how the other nodes fare.
+    Loads(Sender<Vec<(NodeId, Load)>>),
     Stop,
 }
 
@@ -141,6 +145,14 @@ impl Gossip {
         self.order(Order::Event(Event::Load { entry: load }));
     }
 
+    /// How the other nodes fare, as they have told last. Blocks for a second at most.
+    #[must_use]
+    pub fn loads(&self) -> Vec<(NodeId, Load)> {
+        let (asked, told) = channel();
+        self.order(Order::Loads(asked));
+        told.recv_timeout(ANSWERED).unwrap_or_default()
+    }
+
     fn order(&self, order: Order) {
         // A thread that has ended hears nothing, and has nothing to hear it for.
         let _ = self.orders.send(order);
@@ -193,6 +205,10 @@ impl<F: FnMut(Verdict)> Worker<F> {
                     Order::Peer(node, address) => {
                         self.peers.insert(node, address);
                         self.step(Event::Join { node });
+                    }
+                    Order::Loads(asked) => {
+                        let known = self.machine.members().map(|(node, known)| (node, known.load));
+                        let _ = asked.send(known.collect());
                     }
                     Order::Stop => return,
                 }

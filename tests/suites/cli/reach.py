@@ -84,3 +84,20 @@ def test_a_batch_job_on_one_host_is_saved_from_another(work):
     check((work / "fermata/job/snapshots/1/manifest.json").exists(), "it is saved")
     mode = (work / "fermata/job").stat().st_mode & 0o777
     check_equal(mode, 0o700, "nobody else can read the secret")
+
+
+@timeout(90)
+def test_the_host_of_a_job_is_shown(work):
+    """Also of a job on one host, which has no daemon."""
+    job = fermata.Job(work)
+    job.start("mpich", [mpis.program("mpich", "selfcheck"), *STEPS])
+    fermata.wait_for_step(job, 2)
+    (host,) = fermata.as_json(fermata.fermata(work, "nodes", "job", "--json"))
+    check_equal((host["host"], host["ranks"]), (os.uname().nodename, [0, 1]), "host and ranks")
+    check(0 <= host["cpu"] <= 1 and host["memory"] > 1 << 20 and host["space"] > 0, host)
+    told = fermata.fermata(work, "nodes", "job").expect_success("nodes").out
+    check("0-1" in told and "FREE DISK" in told, told)
+    check(all(len(line) <= 80 for line in told.split("\n")), told)
+    job.finish()
+    refused = fermata.fermata(work, "nodes", "job")
+    check_equal(refused.code, errors.REFUSED, refused.err)

@@ -2,6 +2,7 @@
 """Jobs over several hosts of a virtual cluster (tests/cluster), under the mpirun of each MPI:
 saved, continued with all ranks on one host, and back; hosts that share no disk.
 Only with --cluster."""
+import json
 import time
 
 from support import mpis, process
@@ -29,6 +30,25 @@ def _there_and_back(count, first, second):
             job.wait_for_step(14)
             check_equal(job.checksum(), expected(), "checksum")
     return test
+
+
+@timeout(200)
+def test_the_hosts_of_a_job_tell_how_they_fare(work):
+    with Cluster(work, 2) as cluster:
+        job = Job(cluster, "openmpi")
+        job.start("openmpi", 2)
+        job.wait_for_step(4)
+
+        def hosts():
+            told = job.command("nodes", "job", "--json", host="node1").expect_success("nodes")
+            return json.loads(told.out)
+
+        # What a daemon has told is there some seconds after it has begun.
+        process.wait_until(lambda: all(host["memory"] for host in hosts()), "each host's memory")
+        check_equal([(host["host"], host["ranks"]) for host in hosts()],
+                    [("node0", [0, 1]), ("node1", [2, 3])], "hosts")
+        check(all(0 <= host["cpu"] <= 1 and host["space"] > 0 for host in hosts()), hosts())
+        job.stop()
 
 
 def _under_foreign_mpirun(mpi):
