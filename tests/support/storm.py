@@ -69,9 +69,16 @@ class Storm:
                 f"{requeue}{' '.join(map(str, program))}\n")
 
 
+def _has_more_steps(storm, job):
+    """Else the program waits until it may end: a limit comes after more steps than it has."""
+    steps = re.findall(STEP, job.text(), re.M)
+    return not steps or int(steps[-1]) < storm.steps()
+
+
 def _end(storm, job, kind):
     """Ends the job at a random moment. Returns Slurm's state."""
-    if storm.numbers.random() >= EARLY:
+    is_late = storm.numbers.random() >= EARLY
+    if is_late and _has_more_steps(storm, job):
         job.wait_for(STEP)
     else:
         job.slurm.wait_for_state(job.number, ("RUNNING",))
