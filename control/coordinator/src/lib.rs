@@ -20,6 +20,7 @@ mod frames;
 mod handle;
 mod image_server;
 mod input;
+mod levels;
 mod local_listener;
 mod losses;
 mod members;
