@@ -14,7 +14,7 @@ use clap_complete::Shell;
 use fermata_launch::files::Rule;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
-use fermata_launch::start::{KEEP_DEFAULT, SaveFiles, Start};
+use fermata_launch::start::{KEEP_DEFAULT, SaveFiles};
 use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
