@@ -118,10 +118,13 @@ def _check_resumed(job):
 def _finish(storm, job):
     """Lets the program come to its end, and the job with it."""
     until = time.monotonic() + 120
+    has_run = False  # before, it is pending because it has just been handed in
     while "PASS " not in job.text():
         state = job.slurm.state(job.number)
-        if state in (*OVER, "PENDING"):  # its limit
+        has_run |= state == "RUNNING"
+        if state in OVER or state == "PENDING" and has_run:  # its limit
             job.proceed(state, storm.some_of(job.cluster.hosts))
+            has_run = False
         check(time.monotonic() < until, f"no end\n{job.text()}")
         time.sleep(0.3)
     job.check_end()
