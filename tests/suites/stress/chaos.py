@@ -40,6 +40,16 @@ def test_a_wrong_value_fails_the_seed(work):
         raise Failed("the seed passed")
 
 
+@timeout(120)
+def test_groups_make_windows_at_once_natively(work):
+    """Seed 48155: the run that all is compared with failed in one of three."""
+    plan, said = chaos.Plan(48155, chaos.Options()), set()
+    for i in range(10):
+        (work / str(i)).mkdir()
+        said.add(tuple(chaos.native(plan, work / str(i))[0]))
+    check(len(said) == 1, f"{len(said)} different results")
+
+
 def generate():
     first = int(os.environ.get("FERMATA_SEED") or time.time_ns() % 1_000_000)
     tests = {f"test_fresh_{i:02}": _make_fresh(first + i) for i in range(FRESH)}
