@@ -18,6 +18,15 @@
 namespace fermata::backend {
 namespace {
 
+/// MPIs take room for a moment from malloc(3), MPICH for each MPI_Accumulate of 64 KiB. A heap of
+/// more than 128 KiB is given back to the kernel each time, and faulted in anew, until something
+/// larger has been freed (M_TRIM_THRESHOLD in mallopt(3)): natively the program does so sooner or
+/// later, and in this half, whose heap is its own, nobody else.
+void keep_what_is_freed() {
+  void* volatile block = malloc(1 << 20);
+  free(block);
+}
+
 /// The upper half runs the application's error handlers; the lower half only reports.
 void after_init() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -90,6 +99,7 @@ int main() {
     refuse("built for another Fermata; run `fermata mpi add` again");
   agent_start(&lower_calls);
   if (make_lender() != 0) refuse("cannot make a thread; check `ulimit -u`");
+  keep_what_is_freed();
   u32 world[2] = {kWorldUnknown, 0};
   if (launcher().config("restore")[0] != 0) {
     const int promised = int(strtol(launcher().config("thread_level"), nullptr, 10));

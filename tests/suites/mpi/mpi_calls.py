@@ -24,9 +24,9 @@ BEYOND = {name: ["--beyond", 1]
                        "ignored_arguments", "io_requests", "latecomers", "null_results",
                        "comm_hints", "freed_comm", "own_comms", "partitioned",
                        "persistent_collectives", "sessions", "tool",
-                       "whose_error", "win_contents", "win_hints", "win_pairs", "win_protected",
-                       "win_self", "win_single", "win_unaligned", "win_writers",
-                       "writes_in_threads")}
+                       "whose_error", "win_accumulate_room", "win_contents", "win_hints",
+                       "win_pairs", "win_protected", "win_self", "win_single", "win_unaligned",
+                       "win_writers", "writes_in_threads")}
 
 # Number of ranks, where it is not 2 and, natively, 3 as well.
 RANKS = {"win_pairs": (4,), "win_unaligned": (3,), "win_writers": (4,), "room": (3,),
