@@ -2,6 +2,7 @@
 //! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
 
 use crate::endpoint::Endpoint;
+use crate::hear::hear;
 use fermata_storage::{
     JobDir, StorageError, Whose, create_own, discard, image_name, open_file, open_own_directory,
     partial_image, prepare,
@@ -186,19 +187,6 @@ fn hear_stored(connection: &mut Connection) -> io::Result<()> {
         Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
         Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),
         _ => Err(io::Error::other("the line to the coordinator broke")),
-    }
-}
-
-fn hear(connection: &mut Connection, frames: &mut FrameBuffer) -> io::Result<Option<Message>> {
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        if let Some(message) = frames.pop().map_err(io::Error::other)? {
-            return Ok(Some(message));
-        }
-        match connection.reader.receive(&mut buffer)? {
-            0 => return Ok(None),
-            bytes => frames.push(&buffer[..bytes]),
-        }
     }
 }
 

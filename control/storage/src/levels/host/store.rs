@@ -9,7 +9,7 @@ use crate::own::{self, Whose};
 use crate::snapshot::check_header;
 use fermata_levels::level::PARITIES_MAX;
 use fermata_levels::{Holding, Id, Item, Level};
-use fermata_parity::{Layout, Sums};
+use fermata_parity::{Layout, Sum, Sums};
 use fermata_seal::Key;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -129,7 +129,11 @@ impl HostStore {
         (kept, problems)
     }
 
-    fn read_kept(&self, id: Id) -> Result<Kept, StorageError> {
+    /// The record of one.
+    ///
+    /// # Errors
+    /// It has none that can be believed.
+    pub fn read_kept(&self, id: Id) -> Result<Kept, StorageError> {
         let path = self.path(id).join(RECORD_FILE);
         let kept: Kept = self.read_record(&path, RECORD_KIND)?;
         kept.check()
@@ -212,6 +216,20 @@ impl HostStore {
         let id = kept.snapshot.id;
         self.write_record(&self.sums_path(id, parities), SUMS_KIND, &(id, sums))?;
         self.give_name(&self.parities_path(id, parities))
+    }
+
+    /// The same with the checksums that the members of the host's set have returned.
+    ///
+    /// # Errors
+    /// They are not those of its set; what the file system says.
+    pub fn note_made(&self, kept: &Kept, parities: u32, made: &[Sum]) -> Result<(), StorageError> {
+        let path = self.sums_path(kept.snapshot.id, parities);
+        let strange = || Cause::RecordStrange("its checksums are of another set");
+        let home = kept.snapshot.home_of(&self.host).ok_or_else(strange);
+        let (_, layout, _) = home
+            .and_then(|home| set_of(kept, home, parities))
+            .map_err(|why| StorageError::at(Operation::Use, &path, why))?;
+        self.note_parities(kept, parities, &Sums::of(&layout, made))
     }
 
     /// What has been made under a name of its own, and flushed, gets its name.
