@@ -125,9 +125,16 @@ impl LocalImages {
 
     /// Brings a finished image to the coordinator and returns when it is on disk there.
     pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
-        let _slot = self.slots.take();
         let path = self.path(epoch, rank);
-        let mut file = open_file(&path, Whose::Own(None))?;
+        self.bring(&path, epoch, rank)?;
+        let _ = fs::remove_file(&path);
+        Ok(())
+    }
+
+    /// The same with an image that lies somewhere, and stays there.
+    pub(crate) fn bring(&self, path: &Path, epoch: u32, rank: u32) -> io::Result<()> {
+        let _slot = self.slots.take();
+        let mut file = open_file(path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
         let mut connection = self.dial()?;
         connection.writer.set_timeout(STANDSTILL_MAX)?;
@@ -145,9 +152,7 @@ impl LocalImages {
                 return Err(hear_stored(&mut connection).err().unwrap_or(error));
             }
         }
-        hear_stored(&mut connection)?;
-        let _ = fs::remove_file(&path);
-        Ok(())
+        hear_stored(&mut connection)
     }
 
     /// Fetches the image this rank is to be restored from; returns the directory it is in.

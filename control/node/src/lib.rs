@@ -15,6 +15,7 @@
 mod endpoint;
 mod hear;
 mod images;
+mod keeper;
 mod membership;
 mod server;
 mod stores;

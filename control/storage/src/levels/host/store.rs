@@ -88,6 +88,12 @@ impl HostStore {
         self.partial(id).join(image_name(rank))
     }
 
+    /// Where the image of one of the host's own ranks is, once it is kept.
+    #[must_use]
+    pub fn kept_image(&self, id: Id, rank: u32) -> PathBuf {
+        self.path(id).join(image_name(rank))
+    }
+
     /// Throws the images of a snapshot away that has not come about.
     pub fn discard(&self, id: Id) {
         let _ = fs::remove_dir_all(self.partial(id));
