@@ -144,10 +144,14 @@ fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut
         taken.push(format!("--local-dir {}", before.local_dir));
         start.local_dir = Some(PathBuf::from(&before.local_dir));
     }
+    if start.levels.is_none() && !before.levels.is_empty() {
+        start.levels = before.levels.parse().ok();
+        taken.extend(start.levels.iter().map(|levels| format!("--levels {levels}")));
+    }
 }
 
 /// The hosts without the one that was lost; those that are left share all ranks then.
-fn left(hosts: &[String], lost: &str) -> Vec<String> {
+pub fn left(hosts: &[String], lost: &str) -> Vec<String> {
     let names = hosts_left(hosts, lost);
     if names.len() == hosts.len() { hosts.to_vec() } else { names }
 }
@@ -176,6 +180,7 @@ pub fn note(record: &mut JobRecord, start: &Start, hosts: &[(String, u32)]) {
     record.hosts = hosts.iter().map(word).collect();
     record.remote_shell = start.remote_shell.clone().unwrap_or_default();
     record.local_dir = auto::recorded(start.local_dir.as_deref());
+    record.levels = start.levels.as_ref().map_or_else(String::new, ToString::to_string);
     record.mpirun_args.clone_from(&start.mpirun_args);
 }
 

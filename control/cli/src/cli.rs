@@ -14,6 +14,7 @@ use clap_complete::Shell;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
+use fermata_levels::Chain;
 use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
@@ -74,6 +75,10 @@ pub struct StartArgs {
     /// Each host keeps images here first: for hosts that do not share --dir
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     local_dir: Option<PathBuf>,
+    /// Snapshots stay on the hosts, in --local-dir, and get from level to level behind the job:
+    /// local,partner,xor,rs2,shared or some of these
+    #[arg(long, value_name = "LEVELS")]
+    levels: Option<Chain>,
     /// An argument for mpirun itself; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
     mpirun_arg: Vec<String>,
@@ -90,6 +95,7 @@ impl From<StartArgs> for Start {
             hostfile: args.hostfile,
             remote_shell: args.remote_shell,
             local_dir: args.local_dir,
+            levels: args.levels,
             mpirun_args: args.mpirun_arg,
             collectives: COLLECTIVES[0].into(),
             ..Self::default()
@@ -176,6 +182,9 @@ Example:
         /// This host keeps images here first: for hosts that do not share --dir
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         local_dir: Option<PathBuf>,
+        /// This host keeps snapshots there
+        #[arg(long, hide = true)]
+        keeps: bool,
         /// As for run
         #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
@@ -423,6 +432,17 @@ Example:
         address: Vec<String>,
         #[arg(long)]
         local_dir: Option<PathBuf>,
+        #[arg(long)]
+        keeps: bool,
+    },
+    /// Lends what this host keeps of a job's snapshots to whoever takes the job up again
+    #[command(hide = true)]
+    Lend {
+        job: String,
+        #[arg(long, value_delimiter = ',')]
+        address: Vec<String>,
+        #[arg(long)]
+        local_dir: PathBuf,
     },
 }
 

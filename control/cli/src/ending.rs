@@ -165,6 +165,7 @@ pub fn command_to_resume(job: &JobDir, start: &Start, lost_host: Option<&str>) -
     if left.len() > 1 {
         words.extend(start.remote_shell.iter().map(|it| format!("--remote-shell {}", quoted(it))));
         words.extend(start.local_dir.iter().map(|it| format!("--local-dir {}", quoted_path(it))));
+        words.extend(start.levels.iter().map(|it| format!("--levels {it}")));
     }
     hints::for_job(job, "restart", &words.join(" "))
 }

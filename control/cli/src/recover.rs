@@ -7,6 +7,7 @@
 
 use crate::ended;
 use crate::exit::{self, DAMAGED, FAILURE, SAVED};
+use crate::gathering;
 use crate::hints;
 use crate::life::{self, Life};
 use crate::onward::go_onward;
@@ -93,6 +94,9 @@ fn run_to_the_end(
     let mut start = start.clone();
     let mut ran = first.clone().begin(&start, life)?;
     let verdict = loop {
+        if matches!(ran.end.ending, Ending::Lost(_)) && life.begins_again() {
+            gathering::after_run(job, &start, &ran.record);
+        }
         let newest = Some(newest_epoch(job)).filter(|epoch| *epoch > before).unwrap_or(0);
         let ended = Event::Ended { ending: ran.end.ending.clone(), newest_epoch: newest };
         match wait_for_next(&mut recovery, ended, life) {

@@ -128,6 +128,13 @@ impl Chain {
     }
 }
 
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(Level::to_string).collect();
+        f.write_str(&words.join(","))
+    }
+}
+
 impl FromStr for Chain {
     type Err = ChainError;
 
