@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Snapshots that stay on hosts, for a job that is taken up again: an mpirun starts a lender on each
-//! host that is left, which lets its store be read; from all of them the images of the newest
+//! Snapshots that stay on hosts, for a job that is taken up again: an mpirun starts a lender on
+//! each host that is left, which lets its store be read; from all of them the images of the newest
 //! snapshot that they can give are written into the job's directory, and are a snapshot there. From
 //! there on the restart is as any other: every byte is looked at before a rank runs.
 

@@ -40,6 +40,7 @@ mod resume;
 mod run;
 mod service;
 mod several;
+mod start_args;
 mod state;
 mod table;
 mod taking;
@@ -195,13 +196,19 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Guard { save_on, job_dir, name, command } => {
             guard::guard(&save_on, &job_dir, &name, &command)
         }
+        command => serve(command).map(|()| 0),
+    }
+}
+
+/// What this host has for others.
+fn serve(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Daemon { job, detach, socket, address, local_dir, keeps } => {
             let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir, keeps };
-            reach::daemon(&spec, detach).map(|()| 0)
+            reach::daemon(&spec, detach)
         }
-        Command::Lend { job, address, local_dir } => {
-            gathering::lend(&job, address, &local_dir).map(|()| 0)
-        }
+        Command::Lend { job, address, local_dir } => gathering::lend(&job, address, &local_dir),
+        _ => Err(anyhow::anyhow!("nobody performs this command")),
     }
 }
 

@@ -460,3 +460,7 @@ impl Promoter {
 fn number_of(hosts: &[String], host: &str) -> Option<u32> {
     hosts.iter().position(|name| name == host).and_then(|at| u32::try_from(at).ok())
 }
+
+#[cfg(test)]
+#[path = "promoter_tests.rs"]
+mod tests;

@@ -7,7 +7,7 @@
 //! restart's images from all of them).
 //!
 //! Invariant: nobody writes to another host's store; a line only asks for bytes.
-//! Invariant: a peer names no paths: snapshots have numbers and times, and what is in one has kinds.
+//! Invariant: a peer names no paths: snapshots have numbers and times, what is in one has kinds.
 
 mod gather;
 mod item;
