@@ -14,7 +14,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
-use fermata_launch::start::{KEEP_DEFAULT, Start};
+use fermata_launch::start::KEEP_DEFAULT;
 use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
