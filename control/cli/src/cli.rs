@@ -10,7 +10,7 @@ use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
 use crate::plan::PlanArgs;
 use crate::start_args::StartArgs;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
