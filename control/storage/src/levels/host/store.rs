@@ -7,6 +7,7 @@ use crate::error::{Cause, Operation, StorageError};
 use crate::layout::image_name;
 use crate::own::{self, Whose};
 use crate::snapshot::check_header;
+use fermata_faults::{Fault, failing, fault};
 use fermata_levels::level::PARITIES_MAX;
 use fermata_levels::{Holding, Id, Item, Level};
 use fermata_parity::{Layout, Sum, Sums};
@@ -110,15 +111,19 @@ impl HostStore {
         if let Some(home) = kept.snapshot.home_of(&self.host) {
             self.check_images(kept, home, &partial)?;
             let images = PartReader::images(&partial, kept, home);
-            images
+            failing(Fault::KeepBegun)
+                .and(images)
                 .and_then(|images| images.flush())
                 .map_err(|e| StorageError::at(Operation::Flush, &partial, e))?;
         }
         self.write_record(&partial.join(RECORD_FILE), RECORD_KIND, kept)?;
         fermata_sysio::sync_directory(&partial)
+            .and_then(|()| failing(Fault::KeepRename))
             .and_then(|()| fs::rename(&partial, &path))
             .and_then(|()| fermata_sysio::sync_directory(&self.root))
-            .map_err(|e| StorageError::at(Operation::Commit, &path, e))
+            .map_err(|e| StorageError::at(Operation::Commit, &path, e))?;
+        fault(Fault::KeepRenamed);
+        Ok(())
     }
 
     /// The snapshots that it has something of, oldest first; and what is not believed.
@@ -220,8 +225,13 @@ impl HostStore {
         sums: &Sums,
     ) -> Result<(), StorageError> {
         let id = kept.snapshot.id;
-        self.write_record(&self.sums_path(id, parities), SUMS_KIND, &(id, sums))?;
-        self.give_name(&self.parities_path(id, parities))
+        let (sums_path, path) = (self.sums_path(id, parities), self.parities_path(id, parities));
+        failing(Fault::NoteBegun).map_err(|e| StorageError::at(Operation::Write, &sums_path, e))?;
+        self.write_record(&sums_path, SUMS_KIND, &(id, sums))?;
+        failing(Fault::NoteRename).map_err(|e| StorageError::at(Operation::Commit, &path, e))?;
+        self.give_name(&path)?;
+        fault(Fault::NoteNoted);
+        Ok(())
     }
 
     /// The same with the checksums that the members of the host's set have returned.
