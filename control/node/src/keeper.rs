@@ -4,12 +4,14 @@
 //! a level that is being made, and one makes levels, notes them, and removes what is old.
 
 use crate::images::LocalImages;
-use crate::stores::{Places, RemotePeers, StoreServer};
+use crate::stores::{Places, RemotePeers, StoreServer, all_of};
 use fermata_levels::{Id, Item, Level};
 use fermata_parity::{Sum, Sums};
 use fermata_storage::{HostStore, Kept, Peers, Whose, mac_text, read_header};
 use fermata_transport::Secret;
-use fermata_types::{ImageLies, Keep, Make, Message, Note, Promotes, Save, Saved, Shared};
+use fermata_types::{
+    ImageLies, Keep, Make, Message, Note, Promotes, Save, Saved, Shared, StoreHolds,
+};
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -62,6 +64,11 @@ impl Keeper {
         let mut worker = Worker { store: store.clone(), peers, images, said };
         thread::Builder::new().spawn(move || worker.work(&to_do))?;
         Ok(Self { store, server, places, taking: None, keeps, tasks })
+    }
+
+    /// What earlier runs have left here. What cannot be read is not told of, and stays.
+    pub(crate) fn holds(&self) -> Vec<StoreHolds> {
+        all_of(&self.store).unwrap_or_default()
     }
 
     /// Where its store is read.

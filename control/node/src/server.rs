@@ -349,9 +349,12 @@ impl Daemon {
     }
 
     fn tell_of_store(&mut self) {
-        if let Some(port) = self.keeper.as_ref().map(Keeper::port) {
-            self.send(&StoreHere { port }.into());
+        let Some(keeper) = &self.keeper else { return };
+        let (port, holds) = (keeper.port(), keeper.holds());
+        for one in holds {
+            self.send(&one.into());
         }
+        self.send(&StoreHere { port }.into());
     }
 
     fn pass_down(&mut self, channel: u64, frame: Vec<u8>) {

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the machine of `promoter.rs` hears and says.
 
-use fermata_types::{Manifest, Message, Shared};
+use fermata_types::{Manifest, Message, Shared, StoreHolds};
 
 /// What has happened.
 #[derive(Debug)]
 pub(crate) enum Event {
+    /// A host has something of a snapshot of an earlier run.
+    Holds(Box<StoreHolds>),
+    /// The job's directory has these snapshots.
+    InDirectory(Vec<u32>),
     /// A host's store can be read there, perhaps again.
     There { host: String, address: String },
     /// The line to a host's daemon has ended; `is_silent`: the host is lost.

@@ -12,6 +12,7 @@
 //! Invariant: a snapshot is answered as stored when every host with ranks has kept its images.
 //! Invariant: every task that hosts are given has a deadline.
 
+use super::earlier::Earlier;
 use super::interface::{Action, Event};
 use fermata_levels::promotion::{self, Config, Promotion, Status};
 use fermata_levels::{Arrangement, Chain, Home, Id, Level, Snapshot};
@@ -60,6 +61,7 @@ pub(crate) struct Promoter {
     keep: u32,
     /// Where stores are read, of the hosts that are there.
     there: BTreeMap<String, String>,
+    earlier: Earlier,
     taking: Option<Id>,
     macs: BTreeMap<u32, String>,
     keeping: Option<Keeping>,
@@ -77,6 +79,7 @@ impl Promoter {
             chain,
             keep,
             there: BTreeMap::new(),
+            earlier: Earlier::default(),
             taking: None,
             macs: BTreeMap::new(),
             keeping: None,
@@ -98,6 +101,8 @@ impl Promoter {
     pub(crate) fn step(&mut self, event: Event, now_ms: u64) -> Vec<Action> {
         let mut out = Vec::new();
         match event {
+            Event::Holds(holds) => self.earlier.holds(&holds),
+            Event::InDirectory(epochs) => self.earlier.in_directory(epochs),
             Event::There { host, address } => self.there(host, address, &mut out),
             Event::Gone { host, is_silent } => self.gone(&host, is_silent, now_ms, &mut out),
             Event::Prepare { epoch, taken_ms } => {
@@ -255,16 +260,17 @@ impl Promoter {
         let hosts: Vec<String> = kept.snapshot.homes.iter().map(|h| h.host.clone()).collect();
         let said = format!("level local, on {}", hosts.join(", "));
         out.push(Action::Answer(id.epoch, Ok(said)));
-        self.kept.insert(id, kept);
         if self.run.is_none() {
+            let earlier = self.earlier.before(id, &kept.manifest, &self.chain);
             let config = Config {
                 chain: self.chain.clone(),
                 hosts: u32::try_from(hosts.len()).unwrap_or(u32::MAX),
                 keep: self.keep,
                 deadline_ms: LEVEL_SILENCE_MS,
             };
-            self.run = Some((Promotion::new(config, &BTreeMap::new()), hosts));
+            self.run = Some((Promotion::new(config, &earlier), hosts));
         }
+        self.kept.insert(id, kept);
         self.promote(promotion::Event::Saved(id), now_ms, out);
     }
 }

@@ -28,9 +28,9 @@ fn manifest(epoch: u32) -> Manifest {
         created_unix_s: 0,
         lower: String::new(),
         front: String::new(),
-        argv: vec![],
+        argv: vec!["/job/app".into(), "-x".into()],
         programs: vec![],
-        cwd: String::new(),
+        cwd: "/job".into(),
         checkpointer: Checkpointer::Native,
         images: (0..HOSTS).map(image).collect(),
         files: vec![],
@@ -87,18 +87,22 @@ impl Run {
     /// Hosts do all that they have been told; this one cannot do this kind of thing.
     fn work(&mut self, fails: Option<(&str, &str)>) {
         while !self.told.is_empty() {
-            for (host, message) in std::mem::take(&mut self.told) {
-                let task = match &message {
-                    Message::Keep(m) => m.task,
-                    Message::Make(m) => m.task,
-                    Message::Note(m) => m.task,
-                    _ => continue,
-                };
-                let does_fail = fails == Some((host.as_str(), message.name()));
-                let error = if does_fail { "no space".into() } else { String::new() };
-                let shared = Shared { task, sums: b"[]".to_vec(), error };
-                self.happen(Event::Ended { host, shared }, 0);
-            }
+            self.work_once(fails);
+        }
+    }
+
+    fn work_once(&mut self, fails: Option<(&str, &str)>) {
+        for (host, message) in std::mem::take(&mut self.told) {
+            let task = match &message {
+                Message::Keep(m) => m.task,
+                Message::Make(m) => m.task,
+                Message::Note(m) => m.task,
+                _ => continue,
+            };
+            let does_fail = fails == Some((host.as_str(), message.name()));
+            let error = if does_fail { "no space".into() } else { String::new() };
+            let shared = Shared { task, sums: b"[]".to_vec(), error };
+            self.happen(Event::Ended { host, shared }, 0);
         }
     }
 
@@ -197,4 +201,44 @@ fn nothing_is_made_once_a_host_is_lost() {
     let why = "host n0 keeps no snapshots: its daemon is not there";
     assert_eq!(run.answers.last(), Some(&(2, Err(why.into()))));
     assert_eq!(run.said, ["checkpoint 1: no xor: a host was lost"]);
+}
+
+/// A snapshot that an earlier run of this command has left on all hosts.
+fn left_over(epoch: u32, program: &str) -> StoreHolds {
+    let home = |host| Home { host: name(host), ranks: vec![host] };
+    let snapshot = Snapshot {
+        id: Id { taken_ms: 500 + u64::from(epoch), epoch },
+        homes: (0..HOSTS).map(home).collect(),
+        sets: vec![(0..HOSTS).collect()],
+        partners: Vec::new(),
+    };
+    let kept = Kept {
+        snapshot,
+        manifest: Manifest { argv: vec![program.into(), "-x".into()], ..manifest(epoch) },
+    };
+    StoreHolds { record: serde_json::to_vec(&kept).unwrap(), items: vec![(0, 0), (2, 1)] }
+}
+
+#[test]
+fn what_earlier_runs_of_the_job_have_left_goes_when_it_is_old() {
+    let mut run = Run::new("local,xor,shared");
+    run.happen(Event::InDirectory(vec![3, 4]), 0);
+    run.happen(Event::Holds(Box::new(left_over(4, "./app"))), 0);
+    run.happen(Event::Holds(Box::new(left_over(5, "/another/app"))), 0);
+    run.save(6);
+    let mut forgotten = Vec::new();
+    while !run.told.is_empty() {
+        for (host, message) in &run.told {
+            if let Message::Forget(m) = message {
+                forgotten.push(format!("{host} {} {}", m.epoch, m.level));
+            }
+        }
+        let told = std::mem::take(&mut run.told);
+        run.told = told.into_iter().filter(|(_, m)| m.name() != "FORGET").collect();
+        run.work_once(None);
+    }
+    let all = |level: &str| (0..HOSTS).map(|h| format!("n{h} 4 {level}")).collect::<Vec<_>>();
+    assert_eq!(forgotten, [all("xor"), all("local")].concat());
+    let removed = run.directory.iter().filter(|what| what.starts_with("Remove"));
+    assert_eq!(removed.collect::<Vec<_>>(), ["Remove(3)", "Remove(4)"]);
 }

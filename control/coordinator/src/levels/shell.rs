@@ -9,7 +9,7 @@ use crate::options::Options;
 use crate::relay::{Link, say};
 use crate::storage_worker::manifest_of;
 use fermata_job::{self as job, CommitPlan, DiskError};
-use fermata_storage::{JobDir, JobDirectory, Level, discard, prepare};
+use fermata_storage::{JobDir, JobDirectory, Level, discard, list_snapshots, prepare};
 use fermata_types::{Manifest, Message};
 use std::collections::BTreeMap;
 use std::io;
@@ -50,6 +50,8 @@ impl Levels {
             done,
             begun: Instant::now(),
         };
+        let there = list_snapshots(&options.job).iter().map(|found| found.epoch).collect();
+        shell.machine.step(Event::InDirectory(there), 0);
         thread::Builder::new().spawn(move || shell.serve(&heard))?;
         Ok(Some(Self(sender)))
     }
@@ -96,6 +98,7 @@ impl Line {
             Message::ImageLies(m) => {
                 Event::Lies { epoch: m.epoch, rank: m.rank, mac: m.mac.clone() }
             }
+            Message::StoreHolds(m) => Event::Holds(Box::new(m.clone())),
             Message::Promotes(m) => Event::Promotes(m.task),
             Message::Shared(m) => Event::Ended { host, shared: m.clone() },
             _ => return false,

@@ -19,3 +19,4 @@ mod tests;
 pub use gather::{Gathered, gather};
 pub use peers::{Places, RemotePeers};
 pub use serve::StoreServer;
+pub(crate) use serve::all_of;

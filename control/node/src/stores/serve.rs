@@ -98,7 +98,7 @@ fn converse(connection: &mut Connection, line: &mut Line, over: &AtomicBool) -> 
             Message::StoreRead(wish) => line.read(&wish),
             Message::StoreSums(wish) => line.sums(&wish),
             Message::StoreList(wish) if wish.job == line.job => {
-                for holds in line.all()? {
+                for holds in all_of(&line.store)? {
                     connection.writer.send(&encode_frame(&holds.into()))?;
                 }
                 Ok(Vec::new())
@@ -168,20 +168,24 @@ impl Line {
         let sums = self.store.sums(&kept, wish.parities).map_err(io::Error::other)?;
         serde_json::to_vec(&sums).map_err(io::Error::other)
     }
+}
 
-    fn all(&self) -> io::Result<Vec<StoreHolds>> {
-        let (all, _) = self.store.kept();
-        let holds = |kept: &Kept| -> io::Result<StoreHolds> {
-            let items = self.store.holdings(kept);
-            let pair = |item| {
-                let (kind, number) = item::written(item);
-                (kind.into(), number.into())
-            };
-            Ok(StoreHolds {
-                record: serde_json::to_vec(kept).map_err(io::Error::other)?,
-                items: items.into_iter().map(|(_, item)| pair(item)).collect(),
-            })
+/// What a host has, snapshot by snapshot.
+///
+/// # Errors
+/// A record cannot be written down.
+pub(crate) fn all_of(store: &HostStore) -> io::Result<Vec<StoreHolds>> {
+    let (all, _) = store.kept();
+    let holds = |kept: &Kept| -> io::Result<StoreHolds> {
+        let items = store.holdings(kept);
+        let pair = |item| {
+            let (kind, number) = item::written(item);
+            (kind.into(), number.into())
         };
-        all.iter().map(holds).collect()
-    }
+        Ok(StoreHolds {
+            record: serde_json::to_vec(kept).map_err(io::Error::other)?,
+            items: items.into_iter().map(|(_, item)| pair(item)).collect(),
+        })
+    };
+    all.iter().map(holds).collect()
 }
