@@ -184,8 +184,12 @@ pub fn check_levels(chain: &Chain, local_dir: Option<&Path>, hosts: Option<&Host
              hint: --host a,b,c; without --levels snapshots go to the job's directory",
         ));
     }
-    Arrangement::new(count, &[], chain, count).map_err(|why| usage(format!("--levels: {why}")))?;
-    Ok(())
+    match Arrangement::new(count, &[], chain, count) {
+        Ok(_) => Ok(()),
+        Err(why) => {
+            Err(usage(format!("--levels: {why}\n  hint: name more hosts, or other levels")))
+        }
+    }
 }
 
 #[cfg(test)]
