@@ -146,7 +146,23 @@ fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut
     }
     if start.levels.is_none() && !before.levels.is_empty() {
         start.levels = before.levels.parse().ok();
+        fit_levels(start);
         taken.extend(start.levels.iter().map(|levels| format!("--levels {levels}")));
+    }
+}
+
+/// Levels that the job had on more hosts become those that these can have.
+pub fn fit_levels(start: &mut Start) {
+    if start.hosts.is_empty() {
+        return; // whoever starts the ranks knows on how many
+    }
+    let Some(chain) = start.levels.take() else { return };
+    start.levels = chain.on(u32::try_from(start.hosts.len()).unwrap_or(u32::MAX));
+    if start.levels.as_ref() != Some(&chain) {
+        let left = start.levels.as_ref().map_or("no levels".into(), |it| format!("--levels {it}"));
+        print_error(format_args!(
+            "--levels {chain} needs more hosts than are left; the job continues with {left}"
+        ));
     }
 }
 

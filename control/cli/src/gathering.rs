@@ -84,9 +84,13 @@ pub fn lend(job: &str, addresses: Vec<String>, directory: &Path) -> Result<()> {
 /// # Errors
 /// There is nothing in the directory, and the hosts give nothing.
 pub fn before_restart(job: &JobDir, start: &Start) -> Result<()> {
-    let Ok(record) = last_run(job) else { return Ok(()) };
+    let Ok(mut record) = last_run(job) else { return Ok(()) };
     if record.levels.is_empty() {
         return Ok(());
+    }
+    if !start.hosts.is_empty() || start.hostfile.is_some() {
+        // Lost may have been no more than its daemon; whoever names the host knows that it lives.
+        record.lost_host.clear();
     }
     match bring(job, start, &record) {
         Err(why) if !list_snapshots(job).is_empty() => {

@@ -5,6 +5,7 @@
 //! A run that follows another continues from the newest intact snapshot that was committed since
 //! the first one began; where there is none it begins as the first did.
 
+use crate::again::fit_levels;
 use crate::ended;
 use crate::exit::{self, DAMAGED, FAILURE, SAVED};
 use crate::gathering;
@@ -104,6 +105,7 @@ fn run_to_the_end(
                 let places = places_for(&ran, life, without);
                 if !places.is_empty() {
                     (start.hosts, start.hostfile) = (places, None);
+                    fit_levels(&mut start);
                 }
                 tell(job, &ran, newest, retry, life.options.retries());
                 ran = again(job, &start, before, first, life, output)?;

@@ -2,7 +2,7 @@
 //! The machine with hosts that answer as they are told to.
 
 use super::*;
-use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT};
+use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, StoreHolds};
 
 const HOSTS: u32 = 3;
 
