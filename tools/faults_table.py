@@ -48,8 +48,7 @@ hosts. One host's daemon met the fault in the next one. The job ran to its end; 
 was lost with its disk, and the others gave a restart the newest snapshot that they could rebuild.
 Tried by the suite `cluster_level_faults`, which needs root. Where `local` was complete and the XOR
 was not, the checkpoint has succeeded, the log says that the level was given up, and the host that
-was lost had what nobody else has: *before*. Seen so far are `keep-rename=error` and
-`note-noted=kill`; the other cells are what is to come, and the suite compares with them.
+was lost had what nobody else has: *before*.
 
 """
 
