@@ -17,9 +17,10 @@ import textwrap
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RECORDS = ROOT / "build/tests/errors"
 TABLE = ROOT / "docs/reference/errors.md"
-ORDER = ["Programs", "MPI installations", "Machines", "Checkpoints at the wrong moment", "Disks",
-         "Deaths during a checkpoint", "What cannot be saved", "Damaged snapshots",
-         "Snapshots of others", "Snapshots that are not there", "Files of the program"]
+ORDER = ["Programs", "MPI installations", "Machines", "Levels on hosts",
+         "Checkpoints at the wrong moment", "Disks", "Deaths during a checkpoint",
+         "What cannot be saved", "Damaged snapshots", "Snapshots of others",
+         "Snapshots that are not there", "Files of the program"]
 HEAD = """\
 # Errors
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/evidence/faults.md from what the suite `faults` recorded last; `./x faults --write`
-runs both. Every other run of the suite takes the document for what is to come of each case.
+"""Writes docs/evidence/faults.md from what the suites `faults` and `cluster_level_faults` recorded
+last; `./x faults --write` runs all three. Every other run of a suite takes the document for what is
+to come of each case.
 
 ./x faults --check runs nothing: it fails if docs/evidence/faults.md is not what would be written
 from spec/faults.toml and the results that it shows itself, or if it lacks a result or has one that
@@ -14,9 +15,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from support.cases import Failed  # noqa: E402
-from support.faults import ACTIONS, POINTS, TABLE, allowed, cell_of, shown, wanted  # noqa: E402
+from support.faults import ACTIONS, ON_HOSTS, POINTS, RECORDS, TABLE  # noqa: E402
+from support.faults import allowed, cell_of, shown, wanted  # noqa: E402
 
-RECORDS = ROOT / "build/tests/faults"
 HEAD = """\
 # Faults
 
@@ -39,7 +40,17 @@ cell is an action that makes no sense there.
 `sleep` is a slow rank, and for a message a late one; `error` is a full or a read-only disk.
 """
 PARTS = {"checkpoint": "A checkpoint", "abort": "A checkpoint that is given up",
-         "stop": "A checkpoint that ends the job", "restart": "A restart"}
+         "stop": "A checkpoint that ends the job", "restart": "A restart",
+         ON_HOSTS: "A level on hosts"}
+LEVEL = """\
+A job of four ranks on four hosts (`--levels local,xor`) had one snapshot with an XOR over the
+hosts. One host's daemon met the fault in the next one. The job ran to its end; then another host
+was lost with its disk, and the others gave a restart the newest snapshot that they could rebuild.
+Tried by the suite `cluster_level_faults`, which needs root. Where `local` was complete and the XOR
+was not, the checkpoint has succeeded, the log says that the level was given up, and the host that
+was lost had what nobody else has: *before*.
+
+"""
 
 
 def recorded():
@@ -64,7 +75,8 @@ def table(results):
     text = HEAD
     missing = [f"{p['name']}: unknown part {p['part']}" for p in POINTS if p["part"] not in PARTS]
     for part, title in PARTS.items():
-        text += f"\n## {title}\n\n| point | what has just happened | {' | '.join(ACTIONS)} |\n"
+        text += f"\n## {title}\n\n{LEVEL if part == ON_HOSTS else ''}"
+        text += f"| point | what has just happened | {' | '.join(ACTIONS)} |\n"
         text += "|---" * (2 + len(ACTIONS)) + "|\n"
         for point in (point for point in POINTS if point["part"] == part):
             cells = {action: results.get((point["name"], action), "") for action in wanted(point)}

@@ -128,6 +128,22 @@ enum class Fault : u32 {
   kAgentSendsRebuilt,
   // The coordinator can ask for a checkpoint; the rank has not continued yet.
   kAgentRebuilt,
+  // The images of a host lie there; they are to be checked and flushed.
+  kKeepBegun,
+  // The record is on the host's disk, what it keeps has no name yet.
+  kKeepRename,
+  // The host keeps its images; nobody knows.
+  kKeepRenamed,
+  // All hosts keep their images; the host is to make its share of a level.
+  kMakeBegun,
+  // The host's share is on its disk, without a name; nobody knows.
+  kMakeMade,
+  // All shares are made; the checksums of the host's set are to be written.
+  kNoteBegun,
+  // The checksums are on the host's disk, its share has no name yet.
+  kNoteRename,
+  // The host's share has its name; nobody knows.
+  kNoteNoted,
 };
 inline constexpr const char* kFaultNames[] = {
     "",
@@ -191,6 +207,14 @@ inline constexpr const char* kFaultNames[] = {
     "restore-leaving",
     "agent-sends-rebuilt",
     "agent-rebuilt",
+    "keep-begun",
+    "keep-rename",
+    "keep-renamed",
+    "make-begun",
+    "make-made",
+    "note-begun",
+    "note-rename",
+    "note-noted",
 };
 
 enum class Action : u32 {

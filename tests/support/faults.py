@@ -2,6 +2,7 @@
 """The points of spec/faults.toml and what is to be tried at each: the suite `faults` tries it, and
 docs/evidence/faults.md (tools/faults_table.py) says what is to come of it. And the job that is
 tried."""
+import json
 import os
 import time
 import tomllib
@@ -14,6 +15,9 @@ from support.mpis import ROOT
 SPEC = tomllib.loads((ROOT / "spec/faults.toml").read_text())
 ACTIONS, POINTS = SPEC["actions"], SPEC["point"]
 TABLE = ROOT / "docs/evidence/faults.md"
+RECORDS = ROOT / "build/tests/faults"
+# The part that needs several hosts, and is tried by the suite cluster_level_faults.
+ON_HOSTS = "level"
 # Set by `./x faults --write`: the table is made from what is seen now, and expects nothing.
 WRITES = "FERMATA_FAULTS_WRITE"
 # What is left, and what becomes of the run; a cell of the table is one of each.
@@ -56,6 +60,14 @@ def allowed(point, action, cell):
     check(run in RUNS and set(several) <= set(LEFT),
           f"docs/evidence/faults.md: {point['name']}={action}: '{cell}' is no result")
     return [(one, run) for one in several]
+
+
+def record(name, point, action, left, run):
+    """For the next table. Fails if the committed one expects another result."""
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    value = {"point": point["name"], "action": action, "cell": cell_of(left, run)}
+    (RECORDS / f"{name}.json").write_text(json.dumps(value, indent=1))
+    compare(point, action, left, run)
 
 
 def compare(point, action, left, run):

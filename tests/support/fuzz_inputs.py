@@ -180,7 +180,7 @@ def _frame(message, sample, version=0):
 
 
 def _frames():
-    messages = _spec("protocol")["message"]
+    messages = _spec("protocol")["message"] + _spec("stores")["message"]
     told = [one for one in messages if one["to"] == "agent"]
 
     def stream(some, sample=SAMPLES.__getitem__, **version):

@@ -144,10 +144,30 @@ fn take_hosts(start: &mut Start, before: &JobRecord, in_batch: bool, taken: &mut
         taken.push(format!("--local-dir {}", before.local_dir));
         start.local_dir = Some(PathBuf::from(&before.local_dir));
     }
+    if start.levels.is_none() && !before.levels.is_empty() {
+        start.levels = before.levels.parse().ok();
+        fit_levels(start);
+        taken.extend(start.levels.iter().map(|levels| format!("--levels {levels}")));
+    }
+}
+
+/// Levels that the job had on more hosts become those that these can have.
+pub fn fit_levels(start: &mut Start) {
+    if start.hosts.is_empty() {
+        return; // whoever starts the ranks knows on how many
+    }
+    let Some(chain) = start.levels.take() else { return };
+    start.levels = chain.on(u32::try_from(start.hosts.len()).unwrap_or(u32::MAX));
+    if start.levels.as_ref() != Some(&chain) {
+        let left = start.levels.as_ref().map_or("no levels".into(), |it| format!("--levels {it}"));
+        print_error(format_args!(
+            "--levels {chain} needs more hosts than are left; the job continues with {left}"
+        ));
+    }
 }
 
 /// The hosts without the one that was lost; those that are left share all ranks then.
-fn left(hosts: &[String], lost: &str) -> Vec<String> {
+pub fn left(hosts: &[String], lost: &str) -> Vec<String> {
     let names = hosts_left(hosts, lost);
     if names.len() == hosts.len() { hosts.to_vec() } else { names }
 }
@@ -176,6 +196,7 @@ pub fn note(record: &mut JobRecord, start: &Start, hosts: &[(String, u32)]) {
     record.hosts = hosts.iter().map(word).collect();
     record.remote_shell = start.remote_shell.clone().unwrap_or_default();
     record.local_dir = auto::recorded(start.local_dir.as_deref());
+    record.levels = start.levels.as_ref().map_or_else(String::new, ToString::to_string);
     record.mpirun_args.clone_from(&start.mpirun_args);
 }
 

@@ -9,11 +9,12 @@ use crate::files_args::{FilesArgs, FilesRule};
 use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
 use crate::plan::PlanArgs;
-use clap::{Args, CommandFactory, Parser, Subcommand, ValueHint};
+use crate::start_args::StartArgs;
+use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_launch::kept::parse_which;
 use fermata_launch::moved::Move;
-use fermata_launch::start::{KEEP_DEFAULT, Start};
+use fermata_launch::start::KEEP_DEFAULT;
 use fermata_policy::signals::SaveOn;
 use fermata_sysio::Process;
 use fermata_types::Checkpointer;
@@ -48,54 +49,7 @@ pub struct Cli {
 }
 
 /// Clocks (decision 0003), or the two-phase algorithm.
-const COLLECTIVES: [&str; 2] = ["clock", "2pc"];
-
-/// What `run` and `restart` have in common.
-#[derive(Args)]
-pub struct StartArgs {
-    /// MPI to run on (see `fermata mpi list`) [default: one that the program was built for; at a
-    /// restart, as before]
-    #[arg(long, value_name = "NAME")]
-    mpi: Option<String>,
-    #[command(flatten)]
-    pace: PaceArgs,
-    /// Snapshots to keep [default: 2; at a restart, as before]
-    #[arg(long, value_name = "K")]
-    keep: Option<u32>,
-    /// Hosts to run on, e.g. a,b or a:4,b:4 [default: this one; at a restart, as before]
-    #[arg(long, value_name = "HOSTS", value_delimiter = ',', conflicts_with = "hostfile")]
-    host: Vec<String>,
-    /// File of hosts, one a line: NAME, NAME:RANKS or NAME slots=RANKS
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    hostfile: Option<PathBuf>,
-    /// What mpirun starts commands on other hosts with, instead of ssh
-    #[arg(long, value_name = "COMMAND")]
-    remote_shell: Option<String>,
-    /// Each host keeps images here first: for hosts that do not share --dir
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    local_dir: Option<PathBuf>,
-    /// An argument for mpirun itself; may be repeated
-    #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
-    mpirun_arg: Vec<String>,
-}
-
-impl From<StartArgs> for Start {
-    fn from(args: StartArgs) -> Self {
-        Self {
-            mpi: args.mpi,
-            every: args.pace.every,
-            machine: args.pace.machine,
-            keep: args.keep,
-            hosts: args.host,
-            hostfile: args.hostfile,
-            remote_shell: args.remote_shell,
-            local_dir: args.local_dir,
-            mpirun_args: args.mpirun_arg,
-            collectives: COLLECTIVES[0].into(),
-            ..Self::default()
-        }
-    }
-}
+pub const COLLECTIVES: [&str; 2] = ["clock", "2pc"];
 
 /// One command.
 #[derive(Subcommand)]
@@ -176,6 +130,9 @@ Example:
         /// This host keeps images here first: for hosts that do not share --dir
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         local_dir: Option<PathBuf>,
+        /// This host keeps snapshots there
+        #[arg(long, hide = true)]
+        keeps: bool,
         /// As for run
         #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
@@ -423,6 +380,17 @@ Example:
         address: Vec<String>,
         #[arg(long)]
         local_dir: Option<PathBuf>,
+        #[arg(long)]
+        keeps: bool,
+    },
+    /// Lends what this host keeps of a job's snapshots to whoever takes the job up again
+    #[command(hide = true)]
+    Lend {
+        job: String,
+        #[arg(long, value_delimiter = ',')]
+        address: Vec<String>,
+        #[arg(long)]
+        local_dir: PathBuf,
     },
 }
 

@@ -107,10 +107,16 @@ impl End {
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
         let directory = job.clone();
         let saved = within(timeout, move || newest(&directory)).flatten();
+        let is_on_hosts = start.levels.is_some() && self.newest_epoch > 0;
         let hint = match saved {
             Some((epoch, age_s)) => format!(
                 "checkpoint {epoch}, {} old, is saved; continue with: {}",
                 human_age(age_s),
+                command_to_resume(job, start, self.lost_host.as_deref())
+            ),
+            None if is_on_hosts => format!(
+                "checkpoint {} is kept on its hosts; continue with: {}",
+                self.newest_epoch,
                 command_to_resume(job, start, self.lost_host.as_deref())
             ),
             None => "nothing of it is saved; start it again".into(),
@@ -165,6 +171,8 @@ pub fn command_to_resume(job: &JobDir, start: &Start, lost_host: Option<&str>) -
     if left.len() > 1 {
         words.extend(start.remote_shell.iter().map(|it| format!("--remote-shell {}", quoted(it))));
         words.extend(start.local_dir.iter().map(|it| format!("--local-dir {}", quoted_path(it))));
+        let levels = start.levels.as_ref().and_then(|it| it.on(left.len().try_into().ok()?));
+        words.extend(levels.map(|it| format!("--levels {it}")));
     }
     hints::for_job(job, "restart", &words.join(" "))
 }

@@ -12,7 +12,7 @@ use crate::detached;
 use crate::exit::{damaged, refused};
 use crate::jobs::{JobsDir, unix_now_s};
 use crate::ownership::check_owner;
-use crate::reach::{self, CoordinatorAddr, tag};
+use crate::reach::{self, CoordinatorAddr, Local, tag};
 use crate::service::Service;
 use crate::state::state_of;
 use anyhow::{Context, Result};
@@ -66,6 +66,8 @@ pub struct ExecOptions {
     pub coordinator: Vec<String>,
     /// This host's own directory for images.
     pub local_dir: Option<PathBuf>,
+    /// This host keeps snapshots there.
+    pub keeps: bool,
     /// What makes collective calls whole.
     pub collectives: String,
     /// The death of this rank ends nobody else.
@@ -358,7 +360,7 @@ fn coordinator_for(
     };
     check_name(&name)?;
     let job = job_of(options, place, &name);
-    let local_dir = options.local_dir.as_deref();
+    let local = options.local_dir.as_deref().map(|dir| Local { dir, keeps: options.keeps });
     let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
     if let Some(socket) = given {
         let (host, addresses) = options.coordinator.split_first().map_or_else(
@@ -366,10 +368,10 @@ fn coordinator_for(
             |(host, addresses)| (host.clone(), addresses.to_vec()),
         );
         let found_at = CoordinatorAddr { host, socket, addresses };
-        if !found_at.is_here() && local_dir.is_none() {
+        if !found_at.is_here() && local.is_none() {
             check_shared(&job, &found_at)?;
         }
-        let socket = socket_for(&name, &job, &found_at, local_dir)
+        let socket = socket_for(&name, &job, &found_at, local)
             .map_err(|error| refused(format!("{error:#}\n  hint: {NETWORK_HINT}")))?;
         return Ok((name, socket));
     }
@@ -394,9 +396,7 @@ fn coordinator_for(
             every: options.every,
             machine: options.machine.clone(),
             nodes: manager.hosts(),
-            network: local_dir.is_some()
-                || manager.may_span_hosts()
-                || allocation::is_in_batch_job(),
+            network: local.is_some() || manager.may_span_hosts() || allocation::is_in_batch_job(),
             restored: options.restore.clone(),
             // This process becomes the rank, or the script that will start it.
             outlives: Some(Process::of(std::process::id())),
@@ -408,7 +408,7 @@ fn coordinator_for(
             parts::keep(&Prefix::find()?, &job, front);
         }
     }
-    let socket = wait_for_coordinator(&job, &name, &manager.identity, local_dir)?;
+    let socket = wait_for_coordinator(&job, &name, &manager.identity, local)?;
     Ok((name, socket))
 }
 
@@ -436,13 +436,13 @@ fn socket_for(
     name: &str,
     job: &JobDir,
     found_at: &CoordinatorAddr,
-    local_dir: Option<&Path>,
+    local: Option<Local>,
 ) -> Result<String> {
-    if found_at.is_here() && local_dir.is_none() {
+    if found_at.is_here() && local.is_none() {
         return Ok(found_at.socket.clone());
     }
     let secret = reach::secret(Some(job))?;
-    reach::daemon_socket(name, found_at, &secret, local_dir).with_context(|| {
+    reach::daemon_socket(name, found_at, &secret, local).with_context(|| {
         let here = fermata_sysio::host_name();
         format!("host {here} cannot reach the coordinator of job '{name}' on {}", found_at.host)
     })
@@ -453,7 +453,7 @@ fn wait_for_coordinator(
     job: &JobDir,
     name: &str,
     run: &str,
-    local_dir: Option<&Path>,
+    local: Option<Local>,
 ) -> Result<String> {
     let begun = Instant::now();
     let mut last = None;
@@ -470,7 +470,7 @@ fn wait_for_coordinator(
             }
             if record.run == run && !record.socket.is_empty() {
                 let found_at = CoordinatorAddr::from(&record);
-                match socket_for(name, job, &found_at, local_dir) {
+                match socket_for(name, job, &found_at, local) {
                     Ok(socket) if socket != record.socket => return Ok(socket),
                     Ok(socket) if Client::connect(&socket, name).is_ok() => return Ok(socket),
                     Ok(_) => {}

@@ -14,6 +14,7 @@ mod ending;
 mod exec;
 mod exit;
 mod files_args;
+mod gathering;
 mod guard;
 mod hints;
 mod history;
@@ -39,6 +40,7 @@ mod resume;
 mod run;
 mod service;
 mod several;
+mod start_args;
 mod state;
 mod table;
 mod taking;
@@ -119,6 +121,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             socket,
             coordinator,
             local_dir,
+            keeps,
             collectives,
             survive,
             spawned,
@@ -143,6 +146,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 socket,
                 coordinator,
                 local_dir,
+                keeps,
                 collectives,
                 survive,
                 spawned,
@@ -192,10 +196,19 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Guard { save_on, job_dir, name, command } => {
             guard::guard(&save_on, &job_dir, &name, &command)
         }
-        Command::Daemon { job, detach, socket, address, local_dir } => {
-            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir };
-            reach::daemon(&spec, detach).map(|()| 0)
+        command => serve(command).map(|()| 0),
+    }
+}
+
+/// What this host has for others.
+fn serve(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Daemon { job, detach, socket, address, local_dir, keeps } => {
+            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir, keeps };
+            reach::daemon(&spec, detach)
         }
+        Command::Lend { job, address, local_dir } => gathering::lend(&job, address, &local_dir),
+        _ => Err(anyhow::anyhow!("nobody performs this command")),
     }
 }
 
@@ -220,6 +233,7 @@ fn config_for(command: &Command) -> anyhow::Result<Config> {
     let is_told = match command {
         Command::Exec { job_dir, spawned, .. } => job_dir.is_some() || *spawned,
         Command::Coordinator { .. } | Command::Daemon { .. } | Command::Guard { .. } => true,
+        Command::Lend { .. } => true,
         Command::Completions { .. } | Command::Man { .. } => true,
         _ => false,
     };

@@ -6,6 +6,7 @@
 //! named after the run's coordinator, so a daemon of an earlier run is never taken for this one's.
 
 use crate::exit::refused;
+use crate::gathering;
 use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
 use fermata_node::{Endpoint, LocalImages, Options};
@@ -97,6 +98,17 @@ pub struct DaemonSpec {
     pub socket: PathBuf,
     /// Where the host keeps images.
     pub local_dir: Option<PathBuf>,
+    /// And snapshots.
+    pub keeps: bool,
+}
+
+/// A host's own directory.
+#[derive(Clone, Copy, Debug)]
+pub struct Local<'a> {
+    /// Where.
+    pub dir: &'a Path,
+    /// Snapshots stay there.
+    pub keeps: bool,
 }
 
 /// The socket of this host's daemon, which is started if it does not run yet.
@@ -104,7 +116,7 @@ pub fn daemon_socket(
     job: &str,
     found_at: &CoordinatorAddr,
     secret: &Secret,
-    local_dir: Option<&Path>,
+    local: Option<Local>,
 ) -> Result<String> {
     let here = fermata_sysio::host_name();
     let tag = tag(&format!("{here} {job} {} {}", found_at.host, found_at.addresses.join(" ")));
@@ -113,7 +125,8 @@ pub fn daemon_socket(
         job: job.to_owned(),
         addresses: found_at.addresses.clone(),
         socket: base.with_extension("sock"),
-        local_dir: local_dir.map(Path::to_owned),
+        local_dir: local.map(|local| local.dir.to_owned()),
+        keeps: local.is_some_and(|local| local.keeps),
     };
     let path = spec.socket.to_string_lossy().into_owned();
     let lock_path = base.with_extension("lock");
@@ -178,6 +191,9 @@ fn describe<'a>(command: &'a mut Command, spec: &DaemonSpec) -> &'a mut Command 
     if let Some(dir) = &spec.local_dir {
         command.arg("--local-dir").arg(dir);
     }
+    if spec.keeps {
+        command.arg("--keeps");
+    }
     command.arg(&spec.job)
 }
 
@@ -214,11 +230,15 @@ fn serve(spec: &DaemonSpec) -> Result<()> {
         }
         None => None,
     };
+    let store = match &spec.local_dir {
+        Some(dir) if spec.keeps => Some(gathering::open_store(dir, &spec.job)?),
+        _ => None,
+    };
     let mut readable = OpenOptions::new();
     readable.read(true).write(true).create(true).truncate(true);
     let log = readable.open(spec.socket.with_extension("log")).ok().map(Log::new);
     let socket = spec.socket.clone();
-    fermata_node::run(Options { endpoint, socket, local, timeout: TIMEOUT, log }, || {
+    fermata_node::run(Options { endpoint, socket, local, store, timeout: TIMEOUT, log }, || {
         // Who started it may have given it up.
         let _ = writeln!(io::stdout(), "{READY}");
     })

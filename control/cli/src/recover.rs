@@ -5,8 +5,10 @@
 //! A run that follows another continues from the newest intact snapshot that was committed since
 //! the first one began; where there is none it begins as the first did.
 
+use crate::again::fit_levels;
 use crate::ended;
 use crate::exit::{self, DAMAGED, FAILURE, SAVED};
+use crate::gathering;
 use crate::hints;
 use crate::life::{self, Life};
 use crate::onward::go_onward;
@@ -93,6 +95,9 @@ fn run_to_the_end(
     let mut start = start.clone();
     let mut ran = first.clone().begin(&start, life)?;
     let verdict = loop {
+        if matches!(ran.end.ending, Ending::Lost(_)) && life.begins_again() {
+            gathering::after_run(job, &start, &ran.record);
+        }
         let newest = Some(newest_epoch(job)).filter(|epoch| *epoch > before).unwrap_or(0);
         let ended = Event::Ended { ending: ran.end.ending.clone(), newest_epoch: newest };
         match wait_for_next(&mut recovery, ended, life) {
@@ -100,6 +105,7 @@ fn run_to_the_end(
                 let places = places_for(&ran, life, without);
                 if !places.is_empty() {
                     (start.hosts, start.hostfile) = (places, None);
+                    fit_levels(&mut start);
                 }
                 tell(job, &ran, newest, retry, life.options.retries());
                 ran = again(job, &start, before, first, life, output)?;

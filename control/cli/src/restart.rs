@@ -4,6 +4,7 @@
 
 use crate::again::{Again, again, last_run_of};
 use crate::exit::{damaged, refused};
+use crate::gathering;
 use crate::hints::quoted_path;
 use crate::jobs::{JobsDir, check_readable, no_snapshot, unix_now_s};
 use crate::life::Life;
@@ -63,6 +64,9 @@ pub fn restart(
     let Found { job, origin, snapshot } = find_job(place, what)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
+    if snapshot.is_none() {
+        gathering::before_restart(&job, start)?;
+    }
     let snapshot = snapshot.map_or_else(|| newest(&job), Ok)?;
     let point = Point::check(&job, origin, snapshot, output)?;
     recover::until_it_ends(start, From::Point { point: Box::new(point), how }, life, output)

@@ -9,6 +9,7 @@
 use crate::again;
 use crate::ended;
 use crate::exit::{damaged, refused};
+use crate::gathering;
 use crate::hints;
 use crate::jobs::{JobsDir, unix_now_s};
 use crate::life::Life;
@@ -59,6 +60,7 @@ pub fn resume(
         check_same(wanted, &job, &record.programs, &record.argv, record.size, &record.cwd)?;
         return Ok(say_finished(&job, record, output));
     }
+    gathering::before_restart(&job, &start)?;
     let Some((snapshot, manifest)) = newest_intact(&job, output)? else {
         if let Some(record) = &record {
             refuse_living_ranks(&job, &name, record.size, &record.lost_host)?;

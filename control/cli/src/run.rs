@@ -236,6 +236,7 @@ pub fn launch(
         nodes,
         network: has_port,
         restored,
+        levels: start.levels.clone(),
         told,
         ..Service::default()
     };

@@ -10,6 +10,7 @@ use crate::places;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_launch::{allocation, key};
+use fermata_levels::Chain;
 use fermata_storage::{JobDir, StorageError, list_snapshots, note_event, within};
 use fermata_sysio::{FileLimit, Process, print_error};
 use fermata_types::{Ended, Every, JobEvent, JobRecord, RunBegins};
@@ -35,6 +36,8 @@ pub struct Service {
     pub network: bool,
     /// The snapshot this run is restored from.
     pub restored: Option<PathBuf>,
+    /// Snapshots stay on the hosts.
+    pub levels: Option<Chain>,
     /// Who else hears of the job's events.
     pub told: Option<Sender<JobEvent>>,
 }
@@ -89,6 +92,7 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         network: service.network,
         restored: service.restored,
         told: service.told,
+        levels: service.levels,
         key: key::found().map(|user| user.key),
     })
     .context("cannot start the coordinator")?;

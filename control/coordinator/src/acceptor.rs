@@ -5,8 +5,9 @@
 use crate::frames::next_message;
 use crate::image_server::ImageServer;
 use crate::input::{Inbox, Input, NobodyListens};
+use crate::levels::Levels;
 use crate::members::Members;
-use crate::relay;
+use crate::relay::{self, Company};
 use fermata_transport::{Connection, Listener, PendingPeer};
 use fermata_types::{FrameBuffer, Message};
 use std::sync::Arc;
@@ -23,6 +24,8 @@ pub(crate) struct Acceptor {
     pub image_server: Arc<ImageServer>,
     /// Of a job on several hosts.
     pub members: Option<Arc<Members>>,
+    /// Where images stay on their hosts.
+    pub levels: Option<Levels>,
     /// The coordinator has ended.
     pub over: Arc<AtomicBool>,
 }
@@ -74,8 +77,12 @@ impl Acceptor {
         };
         match first {
             Message::DaemonHello(hello) => {
-                let (name, members) = (self.image_server.name(), self.members.as_deref());
-                relay::serve(&self.inbox, name, connection, frames, &hello, members);
+                let company = Company {
+                    job: self.image_server.name(),
+                    members: self.members.as_deref(),
+                    levels: self.levels.as_ref(),
+                };
+                relay::serve(&self.inbox, &company, connection, frames, &hello);
             }
             Message::PutImage(image) => self.image_server.take(connection, frames, &image),
             Message::GetImage(wish) => self.image_server.give(connection, &wish),

@@ -5,6 +5,7 @@ use crate::acceptor::Acceptor;
 use crate::hosts::Hosts;
 use crate::image_server::ImageServer;
 use crate::input::Inbox;
+use crate::levels::Levels;
 use crate::local_listener::{LocalListener, SocketPlace};
 use crate::losses::LostHost;
 use crate::members::Members;
@@ -197,10 +198,12 @@ pub fn start(options: Options) -> io::Result<Handle> {
     };
     let shared = Arc::new(Shared::default());
     let over = Arc::new(AtomicBool::new(false));
+    let levels = Levels::begin(&options, inputs.clone())?;
     let mut acceptor = Acceptor {
         inbox: Inbox::new(inputs.clone()),
         image_server: Arc::new(ImageServer::new(&options, restored.as_ref())),
         members: None,
+        levels: levels.clone(),
         over: Arc::clone(&over),
     };
     let job = options.job.clone();
@@ -218,7 +221,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
     }
     let hosts = Hosts::new(job.path(), acceptor.members.clone());
     thread::Builder::new().spawn(move || acceptor.accept(Box::new(local_listener)))?;
-    let storage_worker = StorageWorker::start(options.clone(), inputs)?;
+    let storage_worker = StorageWorker::start(options.clone(), inputs, levels)?;
     let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), hosts);
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
     Ok(Handle { socket, place, addresses, secret, job, over, shared, thread })

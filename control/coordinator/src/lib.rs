@@ -21,6 +21,7 @@ mod handle;
 mod hosts;
 mod image_server;
 mod input;
+mod levels;
 mod local_listener;
 mod losses;
 mod members;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a coordinator needs to know of its job.
 
+use fermata_levels::Chain;
 use fermata_plan::pace::Every;
 use fermata_seal::Key;
 use fermata_storage::JobDir;
@@ -48,6 +49,9 @@ pub struct Options {
     pub restored: Option<PathBuf>,
     /// Who else hears of the events that the job's history gets from here.
     pub told: Option<Sender<JobEvent>>,
+    /// Images stay on their hosts, and get from level to level; `None`: they go to the job's
+    /// directory.
+    pub levels: Option<Chain>,
     /// What snapshots are sealed with, and this run's own was.
     pub key: Option<Key>,
 }

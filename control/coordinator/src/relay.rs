@@ -4,6 +4,7 @@
 
 use crate::frames::next_message;
 use crate::input::{Inbox, Input, LinkEnd, NobodyListens};
+use crate::levels::{Levels, Line};
 use crate::members::Members;
 use fermata_transport::{Connection, Reader, Writer};
 use fermata_types::{
@@ -50,30 +51,41 @@ impl Writer for DaemonLink {
     }
 }
 
+/// Whom a daemon meets here.
+pub(crate) struct Company<'a> {
+    /// The job's name.
+    pub job: &'a str,
+    pub members: Option<&'a Members>,
+    pub levels: Option<&'a Levels>,
+}
+
 /// Serves a daemon of the job until its connection ends.
 pub(crate) fn serve(
     inbox: &Inbox,
-    job: &str,
+    company: &Company,
     connection: Connection,
     frames: FrameBuffer,
     hello: &DaemonHello,
-    members: Option<&Members>,
 ) {
     let Connection { mut reader, writer, peer } = connection;
-    if hello.job != job {
+    if hello.job != company.job {
         reader.end();
         let why = format!("turned away a daemon of job '{}'", hello.job);
         let _ = inbox.put(Input::Note(why));
         return;
     }
     let writer: Link = Arc::new(Mutex::new(writer));
-    let part = members.zip(peer).and_then(|(members, from)| {
+    let part = company.members.zip(peer).and_then(|(members, from)| {
         let node = members.join(hello, from, &writer)?;
         Some((members, node))
     });
+    let mut line = company.levels.zip(peer).map(|(levels, from)| {
+        Line::new(levels.clone(), hello.host.clone(), from, Arc::clone(&writer))
+    });
     let was_silent = || part.is_some_and(|(members, node)| members.leave(node, &writer));
     // A coordinator that has ended takes no connection.
-    let _ = converse(inbox, &mut *reader, frames, &writer, hello, was_silent);
+    let levels = line.as_mut();
+    let _ = converse(inbox, &mut *reader, frames, &writer, hello, levels, was_silent);
     reader.end();
 }
 
@@ -83,6 +95,7 @@ fn converse(
     frames: FrameBuffer,
     writer: &Link,
     hello: &DaemonHello,
+    mut levels: Option<&mut Line>,
     was_silent: impl FnOnce() -> bool,
 ) -> Result<(), NobodyListens> {
     let (host, daemon_link) = (&hello.host, inbox.number());
@@ -90,8 +103,11 @@ fn converse(
     inbox.put(Input::Note(format!("host {host}: daemon {} is here", hello.pid)))?;
     inbox.put(Input::HostThere(host.clone()))?;
     let mut conns = BTreeMap::new();
-    let end = read(inbox, reader, frames, writer, &mut conns)?;
+    let end = read(inbox, reader, frames, writer, &mut conns, levels.as_deref_mut())?;
     let end = if was_silent() { LinkEnd::silent() } else { end };
+    if let Some(line) = levels {
+        line.ended(end.is_silent);
+    }
     inbox.put(Input::Closed(daemon_link))?;
     inbox.put(if conns.is_empty() {
         Input::Note(format!("host {host}: its daemon has ended"))
@@ -107,6 +123,7 @@ fn read(
     mut frames: FrameBuffer,
     writer: &Link,
     conns: &mut BTreeMap<u64, u64>,
+    mut levels: Option<&mut Line>,
 ) -> Result<LinkEnd, NobodyListens> {
     loop {
         let message = match next_message(reader, &mut frames) {
@@ -136,6 +153,8 @@ fn read(
                     inbox.put(Input::Closed(conn))?;
                 }
             }
+            // Of snapshots that stay on hosts; else a daemon says nothing of them.
+            other if levels.as_mut().is_some_and(|line| line.hear(&other)) => {}
             other => return Ok(LinkEnd::closed(format!("its daemon said {}", other.name()))),
         }
     }

@@ -251,7 +251,9 @@ impl Server {
             }
             Action::Discard(epoch) => {
                 // Whoever is in a hurry may have a disk that hangs; prune removes it one day.
-                if !self.shared.stop_at_once.load(Ordering::Acquire) {
+                if !self.storage_worker.discard(epoch)
+                    && !self.shared.stop_at_once.load(Ordering::Acquire)
+                {
                     discard(&self.options.job, epoch);
                 }
                 None

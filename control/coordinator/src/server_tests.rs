@@ -84,6 +84,7 @@ fn options(dir: &std::path::Path) -> Options {
         restored: None,
         told: None,
         key: None,
+        levels: None,
     }
 }
 
@@ -109,7 +110,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         quiesce_ms: 1000,
         checkpointer: Checkpointer::Native,
     };
-    let storage_worker = StorageWorker::start(options.clone(), inputs.clone()).unwrap();
+    let storage_worker = StorageWorker::start(options.clone(), inputs.clone(), None).unwrap();
     let log = Log::new(File::create(job.path().join("coordinator.log")).unwrap());
     let hosts = Hosts::new(job.path(), None);
     let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), hosts);

@@ -3,13 +3,14 @@
 //! it durable, removing old ones. Ranks and commands are answered meanwhile.
 
 use crate::input::Input;
+use crate::levels::Levels;
 use crate::options::Options;
-use fermata_job::{CommitPlan, DiskError, Event};
+use fermata_job::{CommitPlan, DiskError, Event, ImageDone};
 use fermata_storage::{
     JobDir, JobDirectory, Level, image_name, prepare, prepare_program, program_files, prune,
     remove_leftovers,
 };
-use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
+use fermata_types::{Checkpointer, FileRecord, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -26,34 +27,55 @@ enum Task {
 /// other, and tells the server of each when it is done.
 pub(crate) struct StorageWorker {
     tasks: Sender<Task>,
+    /// Does them instead, where images stay on their hosts.
+    levels: Option<Levels>,
     /// Tasks that are not done yet. What it does at the beginning keeps nobody, and is not counted.
     open: u32,
 }
 
 impl StorageWorker {
-    pub(crate) fn start(options: Options, done: Sender<Input>) -> io::Result<Self> {
+    pub(crate) fn start(
+        options: Options,
+        done: Sender<Input>,
+        levels: Option<Levels>,
+    ) -> io::Result<Self> {
         let (tasks, receiver) = channel();
         thread::Builder::new().spawn(move || work(&options, &receiver, &done))?;
-        Ok(Self { tasks, open: 0 })
+        Ok(Self { tasks, levels, open: 0 })
     }
 
     /// Answered with `Event::Prepared`. False: its thread is gone.
     pub(crate) fn prepare(&mut self, epoch: u32) -> bool {
-        self.give(Task::Prepare(epoch))
+        match &self.levels {
+            Some(levels) => self.count(levels.prepare(epoch)),
+            None => self.give(Task::Prepare(epoch)),
+        }
     }
 
     /// Answered with `Event::Stored`. False: its thread is gone.
     pub(crate) fn commit(&mut self, plan: CommitPlan) -> bool {
-        self.give(Task::Commit(plan))
+        match &self.levels {
+            Some(levels) => self.count(levels.commit(plan)),
+            None => self.give(Task::Commit(plan)),
+        }
     }
 
-    /// Answered with `Event::Pruned`. False: its thread is gone.
+    /// Answered with `Event::Pruned`. False: its thread is gone, or nothing is to be removed here.
     pub(crate) fn prune(&mut self) -> bool {
-        self.give(Task::Prune)
+        self.levels.is_none() && self.give(Task::Prune)
+    }
+
+    /// The checkpoint has not come about. False: what there is of it lies in the job's directory.
+    pub(crate) fn discard(&self, epoch: u32) -> bool {
+        self.levels.as_ref().is_some_and(|levels| levels.discard(epoch))
     }
 
     fn give(&mut self, task: Task) -> bool {
         let given = self.tasks.send(task).is_ok();
+        self.count(given)
+    }
+
+    fn count(&mut self, given: bool) -> bool {
         self.open += u32::from(given);
         given
     }
@@ -129,13 +151,28 @@ fn store(options: &Options, level: &dyn Level, plan: CommitPlan) -> Result<Strin
             (Vec::new(), files.map_err(storage)?)
         }
     };
-    let manifest = Manifest {
+    let path = level
+        .put(&manifest_of(options, plan.epoch, plan.size, plan.lower, images, files))
+        .map_err(storage)?;
+    Ok(path.to_string_lossy().into_owned())
+}
+
+/// The manifest of a checkpoint, without the MACs of its images.
+pub(crate) fn manifest_of(
+    options: &Options,
+    epoch: u32,
+    size: u32,
+    lower: String,
+    images: Vec<ImageDone>,
+    files: Vec<FileRecord>,
+) -> Manifest {
+    Manifest {
         format: MANIFEST_FORMAT,
         job: options.name.clone(),
-        epoch: plan.epoch,
-        size: plan.size,
+        epoch,
+        size,
         created_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-        lower: plan.lower,
+        lower,
         front: options.front.clone(),
         argv: options.argv.clone(),
         programs: options.programs.clone(),
@@ -155,7 +192,5 @@ fn store(options: &Options, level: &dyn Level, plan: CommitPlan) -> Result<Strin
                 host: image.host,
             })
             .collect(),
-    };
-    let path = level.put(&manifest).map_err(storage)?;
-    Ok(path.to_string_lossy().into_owned())
+    }
 }

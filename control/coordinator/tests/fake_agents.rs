@@ -142,8 +142,14 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
         .then(|| LocalImages::new(&images, endpoint.clone()).unwrap());
     let socket = dir.join("daemon.sock");
     let timeout = Duration::from_millis(300);
-    let options =
-        fermata_node::Options { endpoint, socket: socket.clone(), local, timeout, log: None };
+    let options = fermata_node::Options {
+        endpoint,
+        socket: socket.clone(),
+        local,
+        store: None,
+        timeout,
+        log: None,
+    };
     let (sender, receiver) = channel();
     let daemon = thread::spawn(move || {
         fermata_node::run(options, move || sender.send(()).unwrap()).unwrap();
@@ -177,6 +183,7 @@ impl Job {
             restored: None,
             told: None,
             key: None,
+            levels: None,
         })
         .unwrap();
         let (socket, daemon) = match between {

@@ -125,6 +125,22 @@ pub enum Fault {
     AgentSendsRebuilt,
     /// The coordinator can ask for a checkpoint; the rank has not continued yet.
     AgentRebuilt,
+    /// The images of a host lie there; they are to be checked and flushed.
+    KeepBegun,
+    /// The record is on the host's disk, what it keeps has no name yet.
+    KeepRename,
+    /// The host keeps its images; nobody knows.
+    KeepRenamed,
+    /// All hosts keep their images; the host is to make its share of a level.
+    MakeBegun,
+    /// The host's share is on its disk, without a name; nobody knows.
+    MakeMade,
+    /// All shares are made; the checksums of the host's set are to be written.
+    NoteBegun,
+    /// The checksums are on the host's disk, its share has no name yet.
+    NoteRename,
+    /// The host's share has its name; nobody knows.
+    NoteNoted,
 }
 
 impl Fault {
@@ -190,6 +206,14 @@ impl Fault {
         ("restore-leaving", Fault::RestoreLeaving),
         ("agent-sends-rebuilt", Fault::AgentSendsRebuilt),
         ("agent-rebuilt", Fault::AgentRebuilt),
+        ("keep-begun", Fault::KeepBegun),
+        ("keep-rename", Fault::KeepRename),
+        ("keep-renamed", Fault::KeepRenamed),
+        ("make-begun", Fault::MakeBegun),
+        ("make-made", Fault::MakeMade),
+        ("note-begun", Fault::NoteBegun),
+        ("note-rename", Fault::NoteRename),
+        ("note-noted", Fault::NoteNoted),
     ];
 
     /// The point before a message of this number is sent.

@@ -7,6 +7,7 @@
 use crate::mpi::Family;
 use crate::problem::usage;
 use anyhow::{Context, Result};
+use fermata_levels::{Arrangement, Chain};
 use fermata_storage::{Whose, open_file};
 use fermata_types::Checkpointer;
 use std::ffi::OsStr;
@@ -161,6 +162,34 @@ pub fn check_shares(checkpointer: Checkpointer, local_dir: Option<&Path>) -> Res
         ));
     }
     Ok(())
+}
+
+/// Snapshots that stay on hosts need a directory on each, and as many hosts as their levels do.
+/// Without a list it is the batch system that knows the hosts.
+pub fn check_levels(chain: &Chain, local_dir: Option<&Path>, hosts: Option<&Hosts>) -> Result<()> {
+    if local_dir.is_none() {
+        return Err(usage(
+            "--levels keeps snapshots on the hosts, and nobody says where\n  \
+             hint: --local-dir DIR, a directory of each host's own",
+        ));
+    }
+    let count = match hosts {
+        Some(hosts) => u32::try_from(hosts.all().len())?,
+        None if batch_system_has_several() => return Ok(()),
+        None => 1,
+    };
+    if count < 2 {
+        return Err(usage(
+            "--levels is for jobs on several hosts, and this one is on one\n  \
+             hint: --host a,b,c; without --levels snapshots go to the job's directory",
+        ));
+    }
+    match Arrangement::new(count, &[], chain, count) {
+        Ok(_) => Ok(()),
+        Err(why) => {
+            Err(usage(format!("--levels: {why}\n  hint: name more hosts, or other levels")))
+        }
+    }
 }
 
 #[cfg(test)]

@@ -101,6 +101,38 @@ pub fn command(
     Ok(command)
 }
 
+/// mpirun that starts a program of Fermata's on each of these hosts, which is none of MPI.
+///
+/// # Errors
+/// There is no mpirun.
+pub fn helpers(
+    context: &LaunchContext,
+    hosts: &Hosts,
+    secret: &str,
+    words: &[OsString],
+) -> Result<Command> {
+    let LaunchContext { lower, start, .. } = context;
+    let (mpirun, template) = lower
+        .mpirun
+        .split_first()
+        .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
+    let mut command = Command::new(mpirun);
+    command.env_remove(Secret::VARIABLE);
+    environment::for_mpi(&mut command, lower);
+    if let Some(shell) = &start.remote_shell {
+        hosts::use_remote_shell(&mut command, shell);
+    }
+    let count = hosts.all().len().to_string();
+    command.args(template.iter().map(|arg| arg.replace("{n}", &count)));
+    hosts.give_to(&mut command, lower.family);
+    command.args(&start.mpirun_args);
+    settle_open_mpi(&mut command, lower.family, start, 1);
+    environment::hand_over(&mut command, lower.family, true);
+    hosts::hand_over(&mut command, lower.family, Secret::VARIABLE, secret);
+    command.arg(context.prefix.fermata()?).args(words);
+    Ok(command)
+}
+
 /// What Open MPI's mpirun is told in any case. `here`: the most ranks of a host.
 fn settle_open_mpi(command: &mut Command, family: Family, start: &Start, here: u32) {
     if family != Family::OpenMpi {
@@ -142,6 +174,9 @@ fn rank_words(
     }
     if start.survive {
         add(&["--survive"]);
+    }
+    if start.levels.is_some() {
+        add(&["--keeps"]);
     }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));

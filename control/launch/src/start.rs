@@ -3,6 +3,7 @@
 
 use crate::hosts::{self, Hosts};
 use anyhow::Result;
+use fermata_levels::Chain;
 use fermata_policy::signals::SaveOn;
 use fermata_types::{Checkpointer, Every};
 use std::path::PathBuf;
@@ -31,6 +32,8 @@ pub struct Start {
     pub remote_shell: Option<String>,
     /// Each host's own directory for images.
     pub local_dir: Option<PathBuf>,
+    /// Snapshots stay on the hosts, and get from level to level.
+    pub levels: Option<Chain>,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
     /// What makes collective calls whole; a restart continues with what the image has.
@@ -67,6 +70,9 @@ impl Start {
     pub fn hosts(&self, ranks: u32, checkpointer: Checkpointer) -> Result<Option<Hosts>> {
         let hosts = Hosts::from(&self.hosts, self.hostfile.as_deref(), ranks)?;
         hosts::check_shares(checkpointer, self.local_dir.as_deref())?;
+        if let Some(chain) = &self.levels {
+            hosts::check_levels(chain, self.local_dir.as_deref(), hosts.as_ref())?;
+        }
         Ok(hosts)
     }
 

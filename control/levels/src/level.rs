@@ -126,6 +126,28 @@ impl Chain {
     pub fn parities(&self) -> u32 {
         self.0.iter().map(|level| level.parities()).max().unwrap_or(0)
     }
+
+    /// What is left of it on so many hosts: of parities as many as they can have. None: one host
+    /// has no levels.
+    #[must_use]
+    pub fn on(&self, hosts: u32) -> Option<Self> {
+        let most = hosts.checked_sub(1).filter(|most| *most > 0)?;
+        let fitting = |level: &Level| match *level {
+            Level::Rs(parities) if parities > most && most == 1 => Level::Xor,
+            Level::Rs(parities) => Level::Rs(parities.min(most)),
+            other => other,
+        };
+        let mut levels: Vec<Level> = self.0.iter().map(fitting).collect();
+        levels.dedup();
+        Some(Self(levels))
+    }
+}
+
+impl fmt::Display for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(Level::to_string).collect();
+        f.write_str(&words.join(","))
+    }
 }
 
 impl FromStr for Chain {
@@ -156,6 +178,16 @@ mod tests {
         assert_eq!(words, ["local", "partner", "xor", "rs2", "rs3", "shared"]);
         assert_eq!(chain.parities(), 3);
         assert_eq!("local".parse::<Chain>().unwrap().parities(), 0);
+    }
+
+    #[test]
+    fn fewer_hosts_have_fewer_parities() {
+        let chain: Chain = "local,partner,xor,rs2,rs3,shared".parse().unwrap();
+        let on = |hosts| chain.on(hosts).map(|chain| chain.to_string());
+        assert_eq!(on(4).unwrap(), chain.to_string());
+        assert_eq!(on(3).unwrap(), "local,partner,xor,rs2,shared");
+        assert_eq!(on(2).unwrap(), "local,partner,xor,shared");
+        assert_eq!((on(1), on(0)), (None, None));
     }
 
     #[test]

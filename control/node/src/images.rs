@@ -2,6 +2,7 @@
 //! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
 
 use crate::endpoint::Endpoint;
+use crate::hear::hear;
 use fermata_storage::{
     JobDir, StorageError, Whose, create_own, discard, image_name, open_file, open_own_directory,
     partial_image, prepare,
@@ -124,9 +125,16 @@ impl LocalImages {
 
     /// Brings a finished image to the coordinator and returns when it is on disk there.
     pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
-        let _slot = self.slots.take();
         let path = self.path(epoch, rank);
-        let mut file = open_file(&path, Whose::Own(None))?;
+        self.bring(&path, epoch, rank)?;
+        let _ = fs::remove_file(&path);
+        Ok(())
+    }
+
+    /// The same with an image that lies somewhere, and stays there.
+    pub(crate) fn bring(&self, path: &Path, epoch: u32, rank: u32) -> io::Result<()> {
+        let _slot = self.slots.take();
+        let mut file = open_file(path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
         let mut connection = self.dial()?;
         connection.writer.set_timeout(STANDSTILL_MAX)?;
@@ -144,9 +152,7 @@ impl LocalImages {
                 return Err(hear_stored(&mut connection).err().unwrap_or(error));
             }
         }
-        hear_stored(&mut connection)?;
-        let _ = fs::remove_file(&path);
-        Ok(())
+        hear_stored(&mut connection)
     }
 
     /// Fetches the image this rank is to be restored from; returns the directory it is in.
@@ -186,19 +192,6 @@ fn hear_stored(connection: &mut Connection) -> io::Result<()> {
         Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
         Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),
         _ => Err(io::Error::other("the line to the coordinator broke")),
-    }
-}
-
-fn hear(connection: &mut Connection, frames: &mut FrameBuffer) -> io::Result<Option<Message>> {
-    let mut buffer = vec![0; 64 * 1024];
-    loop {
-        if let Some(message) = frames.pop().map_err(io::Error::other)? {
-            return Ok(Some(message));
-        }
-        match connection.reader.receive(&mut buffer)? {
-            0 => return Ok(None),
-            bytes => frames.push(&buffer[..bytes]),
-        }
     }
 }
 

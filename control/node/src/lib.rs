@@ -13,10 +13,14 @@
 //!            script may be about to start them.
 
 mod endpoint;
+mod hear;
 mod images;
+mod keeper;
 mod membership;
 mod server;
+mod stores;
 
 pub use endpoint::Endpoint;
 pub use images::LocalImages;
 pub use server::{Options, run};
+pub use stores::{Gathered, Places, RemotePeers, StoreServer, gather};

@@ -3,14 +3,16 @@
 
 use crate::endpoint::Endpoint;
 use crate::images::LocalImages;
+use crate::keeper::{Keeper, Say};
 use crate::membership::Membership;
+use fermata_storage::HostStore;
 use fermata_sysio::Log;
 use fermata_transport::{
     Connection, Listener, PendingPeer, Reader, UnixTransport, Writer, remove_socket,
 };
 use fermata_types::{
-    Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, Message, Relayed, Save, Saved,
-    decode_frame, encode_frame,
+    Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, ImageLies, Message, Relayed,
+    Save, Saved, StoreHere, decode_frame, encode_frame,
 };
 use std::collections::BTreeMap;
 use std::env;
@@ -35,6 +37,8 @@ pub struct Options {
     pub socket: PathBuf,
     /// The host keeps images to itself.
     pub local: Option<LocalImages>,
+    /// The host keeps snapshots.
+    pub store: Option<HostStore>,
     /// How long to look for a coordinator that is lost while ranks live.
     pub timeout: Duration,
     /// Where to write what happens.
@@ -49,6 +53,8 @@ enum Input {
     CoordinatorLost(String),
     CoordinatorBack(Connection),
     CoordinatorGivenUp,
+    /// For the coordinator.
+    Said(Message),
     /// An image has been brought to the coordinator, or not.
     Shipped(u64, Saved),
 }
@@ -67,6 +73,7 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     let listener = UnixTransport::bind(&options.socket)?;
     let (inputs, receiver) = channel();
     spawn_reader(connection.reader, inputs.clone())?;
+    let keeper = options.store.clone().map(|store| keep(&options, store, &inputs)).transpose()?;
     let local = options.local.clone();
     let socket = options.socket.clone();
     let accepted = inputs.clone();
@@ -76,11 +83,13 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
         agents: BTreeMap::new(),
         coordinator: Some(connection.writer),
         prepared: 0,
+        keeper,
         membership,
         inputs,
         options,
     };
     daemon.say("daemon begins");
+    daemon.tell_of_store();
     daemon.serve(&receiver);
     daemon.say("daemon ends");
     remove_socket(&socket);
@@ -88,6 +97,16 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
         local.remove_all();
     }
     Ok(())
+}
+
+/// Snapshots are kept here from now on.
+fn keep(options: &Options, store: HostStore, inputs: &Sender<Input>) -> io::Result<Keeper> {
+    let Endpoint { job, secret, .. } = &options.endpoint;
+    let inputs = inputs.clone();
+    let said: Say = Arc::new(move |message| {
+        let _ = inputs.send(Input::Said(message)); // a daemon that has ended says nothing
+    });
+    Keeper::begin(store, job, secret, options.local.clone(), said)
 }
 
 /// `told`: the number and the port of the membership.
@@ -213,6 +232,7 @@ struct Daemon {
     coordinator: Option<Box<dyn Writer>>,
     /// The checkpoint that a local directory has been made for.
     prepared: u32,
+    keeper: Option<Keeper>,
     membership: Membership,
     inputs: Sender<Input>,
     options: Options,
@@ -260,9 +280,14 @@ impl Daemon {
             }
             Input::FromCoordinator(Message::Joined(joined)) => self.membership.joined(&joined),
             Input::FromCoordinator(Message::Peer(peer)) => self.membership.add(&peer),
-            Input::FromCoordinator(other) => {
-                self.say(&format!("the coordinator said {}", other.name()));
+            Input::FromCoordinator(message) => {
+                let name = message.name();
+                if self.keeper.as_mut().is_some_and(|keeper| keeper.hear(message)) {
+                    return;
+                }
+                self.say(&format!("the coordinator said {name}"));
             }
+            Input::Said(message) => self.send(&message),
             Input::Shipped(channel, saved) => self.relay(channel, &saved.into()),
             Input::CoordinatorBack(connection) => {
                 self.membership.connected(connection.peer);
@@ -272,6 +297,7 @@ impl Daemon {
                 }
                 self.say("the coordinator is back");
                 self.coordinator = Some(connection.writer);
+                self.tell_of_store();
             }
             Input::CoordinatorLost(_) | Input::CoordinatorGivenUp => {}
         }
@@ -285,6 +311,13 @@ impl Daemon {
             _ => {}
         }
         let rank = agent.rank;
+        if let (Message::Saved(saved), Some(keeper)) = (&message, &self.keeper) {
+            if saved.error == 0 {
+                let saved = saved.clone();
+                let lies = keeper.lies(&saved, rank);
+                return self.pass_saved(channel, saved, lies);
+            }
+        }
         match (message, &self.options.local) {
             (Message::Saved(saved), Some(local)) if saved.error == 0 => {
                 if std::mem::replace(&mut agent.shipped, saved.epoch) == saved.epoch {
@@ -300,6 +333,28 @@ impl Daemon {
             }
             (message, _) => self.relay(channel, &message),
         }
+    }
+
+    /// A rank's image stays here: where it lies is said before that it is saved.
+    fn pass_saved(&mut self, channel: u64, saved: Saved, lies: Result<ImageLies, String>) {
+        match lies {
+            Ok(lies) => {
+                self.send(&lies.into());
+                self.relay(channel, &saved.into());
+            }
+            Err(message) => {
+                self.relay(channel, &Saved { error: EIO, message, ..saved }.into());
+            }
+        }
+    }
+
+    fn tell_of_store(&mut self) {
+        let Some(keeper) = &self.keeper else { return };
+        let (port, holds) = (keeper.port(), keeper.holds());
+        for one in holds {
+            self.send(&one.into());
+        }
+        self.send(&StoreHere { port }.into());
     }
 
     fn pass_down(&mut self, channel: u64, frame: Vec<u8>) {
@@ -325,14 +380,21 @@ impl Daemon {
         let local = self.options.local.as_ref()?;
         let rank = self.agents.get(&channel)?.rank;
         if self.prepared != save.epoch {
-            if let Err(error) = local.prepare(save.epoch) {
-                let failed = Failed { epoch: save.epoch, message: error.to_string() };
+            let made = match &self.keeper {
+                Some(keeper) => keeper.prepare(save.epoch),
+                None => local.prepare(save.epoch).map_err(|error| error.to_string()),
+            };
+            if let Err(message) = made {
+                let failed = Failed { epoch: save.epoch, message };
                 self.relay(channel, &failed.into());
                 return None;
             }
             self.prepared = save.epoch;
         }
-        save.path = local.path(save.epoch, rank).to_string_lossy().into_owned();
+        match &self.keeper {
+            Some(keeper) => keeper.point(&mut save, rank).ok()?,
+            None => save.path = local.path(save.epoch, rank).to_string_lossy().into_owned(),
+        }
         Some(save)
     }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which segment of which member is in which stripe, and where in its file.
 
+use serde::{Deserialize, Serialize};
+
 /// Segments are whole blocks of this, so that the code has no odd ends.
 const BLOCK: u64 = 64;
 /// More members than any set has; the code takes as many.
 const MEMBERS_MAX: usize = 1024;
 
 /// What a member has of a stripe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Part {
     /// A segment of its image.
     Image,
@@ -16,7 +18,7 @@ pub enum Part {
 }
 
 /// The segment of one member in one stripe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Shard {
     /// Whose.
     pub member: usize,

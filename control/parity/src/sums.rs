@@ -5,7 +5,7 @@ use crate::layout::{Layout, Part, Shard};
 use serde::{Deserialize, Serialize};
 
 /// The CRC32C of a segment, as far as its file has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sum {
     /// Which segment.
     pub shard: Shard,
@@ -19,13 +19,17 @@ pub struct Sum {
 pub struct Sums(Vec<Vec<u32>>);
 
 impl Sums {
-    /// From those of all stripes.
+    /// From those of all stripes. What is of no segment of the set is passed over: they come from
+    /// other hosts.
     #[must_use]
     pub fn of(layout: &Layout, all: &[Sum]) -> Self {
         let members = layout.members();
         let mut table = vec![vec![0; members]; members];
         for sum in all {
-            table[sum.shard.member][column(layout, sum.shard)] = sum.crc;
+            let row = table.get_mut(sum.shard.member);
+            if let Some(place) = row.and_then(|row| row.get_mut(column(layout, sum.shard))) {
+                *place = sum.crc;
+            }
         }
         Self(table)
     }
@@ -48,6 +52,6 @@ impl Sums {
 fn column(layout: &Layout, shard: Shard) -> usize {
     match shard.part {
         Part::Image => shard.segment,
-        Part::Parity => layout.data() + shard.segment,
+        Part::Parity => layout.data().saturating_add(shard.segment),
     }
 }

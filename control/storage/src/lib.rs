@@ -57,7 +57,7 @@ pub use own::{
 };
 pub use program::{prepare_program, program_files};
 pub use prune::{prune, remove_leftovers};
-pub use snapshot::{commit, discard, is_whole, prepare, read_manifest};
+pub use snapshot::{commit, discard, is_whole, mac_text, prepare, read_manifest};
 pub use takeover::Takeover;
 pub use verify::{Verified, verify};
 

@@ -117,7 +117,8 @@ pub(crate) fn describe(image: &mut ImageRecord, header: &ImageHeader) {
 }
 
 /// As in `ImageRecord`.
-pub(crate) fn mac_text(header: &ImageHeader) -> String {
+#[must_use]
+pub fn mac_text(header: &ImageHeader) -> String {
     if header.sealing == sealing::UNSEALED { String::new() } else { hex(&header.mac) }
 }
 

@@ -276,6 +276,9 @@ pub struct JobRecord {
     pub remote_shell: String,
     /// Each host's own directory for images, if there was one.
     pub local_dir: String,
+    /// The levels of its snapshots, where they stay on the hosts.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub levels: String,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
 }
@@ -353,6 +356,7 @@ impl JobRecord {
             mpirun_args: vec![],
             remote_shell: String::new(),
             local_dir: String::new(),
+            levels: String::new(),
             ..self
         }
     }

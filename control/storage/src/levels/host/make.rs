@@ -6,6 +6,7 @@ use super::part::PartWriter;
 use super::record::Kept;
 use super::store::{HostStore, make_private, partial_of, set_of};
 use crate::error::{Cause, Operation, StorageError};
+use fermata_faults::{Fault, failing, fault};
 use fermata_levels::Item;
 use fermata_parity::{Members, Part, Sum, Sums, WorkError, encode};
 use std::fs;
@@ -74,7 +75,8 @@ impl HostStore {
         let path = self.images_path(kept.snapshot.id, Item::Copy(home));
         let partial = partial_of(&path);
         let _ = fs::remove_dir_all(&partial);
-        let made = make_private(&partial)
+        let made = failing(Fault::MakeBegun)
+            .and_then(|()| make_private(&partial))
             .and_then(|()| PartWriter::images(&partial, kept, home))
             .map_err(|e| StorageError::at(Operation::Make, &partial, e))?;
         copy(kept, home, (name(kept, home), Item::Images), peers, &made)
@@ -82,6 +84,7 @@ impl HostStore {
             .and_then(|()| fermata_sysio::sync_directory(&partial))
             .map_err(|e| StorageError::at(Operation::Write, &partial, e))?;
         self.check_images(kept, home, &partial)?;
+        fault(Fault::MakeMade);
         self.give_name(&path)
     }
 
@@ -102,7 +105,8 @@ impl HostStore {
         let (members, layout, mine) = set
             .and_then(|home| set_of(kept, home, parities))
             .map_err(|why| StorageError::at(Operation::Make, &partial, why))?;
-        let file = PartWriter::file(&partial, layout.parity_bytes())
+        let file = failing(Fault::MakeBegun)
+            .and_then(|()| PartWriter::file(&partial, layout.parity_bytes()))
             .map_err(|e| StorageError::at(Operation::Make, &partial, e))?;
         let mut work = Encoding { kept, members: &members, mine, file: &file, peers };
         let is_mine = |stripe: &usize| layout.stripe(*stripe).1.iter().any(|s| s.member == mine);
@@ -112,6 +116,7 @@ impl HostStore {
             sums.extend(made.map_err(|why| StorageError::at(Operation::Write, &partial, why))?);
         }
         file.flush().map_err(|e| StorageError::at(Operation::Flush, &partial, e))?;
+        fault(Fault::MakeMade);
         Ok(sums)
     }
 }

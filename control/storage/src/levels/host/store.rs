@@ -7,9 +7,10 @@ use crate::error::{Cause, Operation, StorageError};
 use crate::layout::image_name;
 use crate::own::{self, Whose};
 use crate::snapshot::check_header;
+use fermata_faults::{Fault, failing, fault};
 use fermata_levels::level::PARITIES_MAX;
 use fermata_levels::{Holding, Id, Item, Level};
-use fermata_parity::{Layout, Sums};
+use fermata_parity::{Layout, Sum, Sums};
 use fermata_seal::Key;
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
@@ -88,6 +89,12 @@ impl HostStore {
         self.partial(id).join(image_name(rank))
     }
 
+    /// Where the image of one of the host's own ranks is, once it is kept.
+    #[must_use]
+    pub fn kept_image(&self, id: Id, rank: u32) -> PathBuf {
+        self.path(id).join(image_name(rank))
+    }
+
     /// Throws the images of a snapshot away that has not come about.
     pub fn discard(&self, id: Id) {
         let _ = fs::remove_dir_all(self.partial(id));
@@ -104,15 +111,19 @@ impl HostStore {
         if let Some(home) = kept.snapshot.home_of(&self.host) {
             self.check_images(kept, home, &partial)?;
             let images = PartReader::images(&partial, kept, home);
-            images
+            failing(Fault::KeepBegun)
+                .and(images)
                 .and_then(|images| images.flush())
                 .map_err(|e| StorageError::at(Operation::Flush, &partial, e))?;
         }
         self.write_record(&partial.join(RECORD_FILE), RECORD_KIND, kept)?;
         fermata_sysio::sync_directory(&partial)
+            .and_then(|()| failing(Fault::KeepRename))
             .and_then(|()| fs::rename(&partial, &path))
             .and_then(|()| fermata_sysio::sync_directory(&self.root))
-            .map_err(|e| StorageError::at(Operation::Commit, &path, e))
+            .map_err(|e| StorageError::at(Operation::Commit, &path, e))?;
+        fault(Fault::KeepRenamed);
+        Ok(())
     }
 
     /// The snapshots that it has something of, oldest first; and what is not believed.
@@ -129,7 +140,11 @@ impl HostStore {
         (kept, problems)
     }
 
-    fn read_kept(&self, id: Id) -> Result<Kept, StorageError> {
+    /// The record of one.
+    ///
+    /// # Errors
+    /// It has none that can be believed.
+    pub fn read_kept(&self, id: Id) -> Result<Kept, StorageError> {
         let path = self.path(id).join(RECORD_FILE);
         let kept: Kept = self.read_record(&path, RECORD_KIND)?;
         kept.check()
@@ -210,8 +225,27 @@ impl HostStore {
         sums: &Sums,
     ) -> Result<(), StorageError> {
         let id = kept.snapshot.id;
-        self.write_record(&self.sums_path(id, parities), SUMS_KIND, &(id, sums))?;
-        self.give_name(&self.parities_path(id, parities))
+        let (sums_path, path) = (self.sums_path(id, parities), self.parities_path(id, parities));
+        failing(Fault::NoteBegun).map_err(|e| StorageError::at(Operation::Write, &sums_path, e))?;
+        self.write_record(&sums_path, SUMS_KIND, &(id, sums))?;
+        failing(Fault::NoteRename).map_err(|e| StorageError::at(Operation::Commit, &path, e))?;
+        self.give_name(&path)?;
+        fault(Fault::NoteNoted);
+        Ok(())
+    }
+
+    /// The same with the checksums that the members of the host's set have returned.
+    ///
+    /// # Errors
+    /// They are not those of its set; what the file system says.
+    pub fn note_made(&self, kept: &Kept, parities: u32, made: &[Sum]) -> Result<(), StorageError> {
+        let path = self.sums_path(kept.snapshot.id, parities);
+        let strange = || Cause::RecordStrange("its checksums are of another set");
+        let home = kept.snapshot.home_of(&self.host).ok_or_else(strange);
+        let (_, layout, _) = home
+            .and_then(|home| set_of(kept, home, parities))
+            .map_err(|why| StorageError::at(Operation::Use, &path, why))?;
+        self.note_parities(kept, parities, &Sums::of(&layout, made))
     }
 
     /// What has been made under a name of its own, and flushed, gets its name.
