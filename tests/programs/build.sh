@@ -112,6 +112,18 @@ for mpi in openmpi mpich; do
   fortran $mpi user_api.f90 user_api runtime/interface/fermata.f90
 done
 
+# Those of them that are in Fortran, in each of its three ways.
+for mpi in openmpi mpich; do
+  for way in mpif_h: mpi:-DFTCOLL_MPI f08:-DFTCOLL_F08; do
+    target=build/tests/$mpi/ftcoll/fortran_${way%%:*} drop_in=build/lib/ftcoll/$mpi
+    stale tests/programs/ftcoll/fortran.F90 "$target" || continue
+    mkdir -p "$target.modules"
+    compile "$target" "mpif90.$mpi" -O1 -g -w -fallow-argument-mismatch -J"$target.modules" \
+      ${way#*:} tests/programs/ftcoll/fortran.F90 -L"$drop_in" -lftcoll_mpi \
+      -Lbuild/lib/ftcoll -lftcoll -Wl,-rpath,"$PWD/$drop_in"
+  done
+done
+
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.
 points=build/tests/checkpoint_points
 mkdir -p "$points"

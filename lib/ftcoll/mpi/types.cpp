@@ -40,6 +40,13 @@ bool is_row(MPI_Datatype type) {
   return result;
 }
 
+// The elements of a buffer at MPI_BOTTOM, as one that is at `base`: MPICH packs nothing from there.
+int move_from(const void* base, int count, MPI_Datatype type, MPI_Datatype& moved) {
+  const MPI_Aint distance = -reinterpret_cast<MPI_Aint>(base);
+  const int error = PMPI_Type_create_hindexed(1, &count, &distance, type, &moved);
+  return error == MPI_SUCCESS ? PMPI_Type_commit(&moved) : error;
+}
+
 }  // namespace
 
 int layout_of(MPI_Datatype type, Layout& layout) {
@@ -115,20 +122,40 @@ bool own_op(MPI_Op op, ftc_op& own) {
 }
 
 int pack(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count bytes) {
-  int position = 0;
   if (bytes == 0) return MPI_SUCCESS;
   if (count > INT_MAX || bytes > INT_MAX) return MPI_ERR_COUNT;
-  const int error = PMPI_Pack(from, static_cast<int>(count), type, to, static_cast<int>(bytes),
-                              &position, MPI_COMM_SELF);
+  MPI_Datatype moved = MPI_DATATYPE_NULL;
+  int elements = static_cast<int>(count), position = 0, error = MPI_SUCCESS;
+  const char base = 0;
+  if (!from) {
+    error = move_from(&base, elements, type, moved);
+    if (error != MPI_SUCCESS) return error;
+    from = &base;
+    type = moved;
+    elements = 1;
+  }
+  error =
+      PMPI_Pack(from, elements, type, to, static_cast<int>(bytes), &position, MPI_COMM_SELF);
+  if (moved != MPI_DATATYPE_NULL) PMPI_Type_free(&moved);
   return error == MPI_SUCCESS && position != bytes ? MPI_ERR_TYPE : error;
 }
 
 int unpack(const void* from, MPI_Count bytes, void* to, MPI_Count count, MPI_Datatype type) {
-  int position = 0;
   if (bytes == 0) return MPI_SUCCESS;
   if (count > INT_MAX || bytes > INT_MAX) return MPI_ERR_COUNT;
-  return PMPI_Unpack(from, static_cast<int>(bytes), &position, to, static_cast<int>(count), type,
-                     MPI_COMM_SELF);
+  MPI_Datatype moved = MPI_DATATYPE_NULL;
+  int elements = static_cast<int>(count), position = 0, error = MPI_SUCCESS;
+  char base = 0;
+  if (!to) {
+    error = move_from(&base, elements, type, moved);
+    if (error != MPI_SUCCESS) return error;
+    to = &base;
+    type = moved;
+    elements = 1;
+  }
+  error = PMPI_Unpack(from, static_cast<int>(bytes), &position, to, elements, type, MPI_COMM_SELF);
+  if (moved != MPI_DATATYPE_NULL) PMPI_Type_free(&moved);
+  return error;
 }
 
 }  // namespace ftcoll

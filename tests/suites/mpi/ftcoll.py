@@ -91,6 +91,17 @@ def _jacobi(mpi):
     return test
 
 
+def _fortran(mpi, way):
+    """Rank 1 of four kills itself; the others have the same calls before and after it."""
+    @timeout(200)
+    def test(work):
+        command = [*kills.surviving(mpi, 4), kills.program(mpi, f"fortran_{way}")]
+        result = process.run(command, 180, env=kills.environment(), cwd=work)
+        said = sorted(re.findall(r"rank (\d) is content", result.out))
+        check_equal(said, ["0", "2", "3"], f"ranks that found all well\n{result.out}{result.err}")
+    return test
+
+
 def _under_fermata(mpi, killed):
     """fermata run --survive: of four ranks these are killed, one after the other."""
     @timeout(300)
@@ -132,6 +143,8 @@ def generate():
                   f"test_killed_{mpi}": _killed(mpi, 5, 300, 2, False),
                   f"test_killed_{mpi}_mixed": _killed(mpi, 5, 300, 2, True),
                   f"test_monte_carlo_{mpi}": _monte_carlo(mpi), f"test_jacobi_{mpi}": _jacobi(mpi)}
+        for way in ("mpif_h", "mpi", "f08"):
+            found[f"test_fortran_{mpi}_{way}"] = _fortran(mpi, way)
         for ranks in (2, 3, 8, 12):
             kept = _killed(mpi, ranks, 500, min(3, ranks - 1), True)
             found[f"test_killed_{mpi}_{ranks}"] = slow(kept)
