@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "marks.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/random.h>
 
@@ -15,6 +11,8 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+
+#include "addresses.h"
 
 namespace ftcoll {
 namespace {
@@ -107,35 +105,30 @@ uint32_t milliseconds(const char* name) {
   return 0;
 }
 
-// The address of an interface that other hosts may reach, or an empty text.
-std::string outside_address() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {};
-  std::string found;
-  for (const ifaddrs* at = all; at && found.empty(); at = at->ifa_next) {
-    const bool is_up = (at->ifa_flags & IFF_UP) && !(at->ifa_flags & IFF_LOOPBACK);
-    if (!is_up || !at->ifa_addr || at->ifa_addr->sa_family != AF_INET) continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* const in = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-    if (inet_ntop(AF_INET, &in->sin_addr, text, sizeof text)) found = text;
-  }
-  freeifaddrs(all);
-  return found;
-}
-
-// Where to listen: at the loopback interface if all are on this host. Collective.
-int choose_address(MPI_Comm comm, std::string& address) {
+// A number for this host: the rank of its first process. Collective.
+int number_of_host(MPI_Comm comm, bool& is_only, int32_t& number) {
   MPI_Comm here = MPI_COMM_NULL;
   int error = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
   if (error != MPI_SUCCESS) return error;
-  int size = 0, size_here = 0;
+  int size = 0, size_here = 0, rank = 0;
+  PMPI_Comm_rank(comm, &rank);
   PMPI_Comm_size(comm, &size);
   PMPI_Comm_size(here, &size_here);
+  is_only = size_here == size;
+  number = rank;
+  error = PMPI_Bcast(&number, 1, MPI_INT32_T, 0, here);
   PMPI_Comm_free(&here);
+  return error;
+}
+
+// Where this process will listen, and what the others are told of it.
+std::string choose_address(bool is_only_host, const std::vector<Interface>& mine, Place& place) {
   const char* const chosen = std::getenv("FTCOLL_ADDRESS");
-  if (chosen) address = chosen;
-  else address = size_here == size ? "127.0.0.1" : outside_address();
-  return MPI_SUCCESS;
+  place.is_anywhere = !chosen && !is_only_host;
+  const std::string at = chosen ? chosen : "127.0.0.1";
+  const std::string told = place.is_anywhere ? list(mine) : at;
+  std::strncpy(place.addresses, told.c_str(), sizeof place.addresses - 1);
+  return place.is_anywhere ? anywhere(mine) : at;
 }
 
 ftc_options options_with(const std::string& address) {
@@ -147,6 +140,21 @@ ftc_options options_with(const std::string& address) {
   const char* const only_silence = std::getenv("FTCOLL_ONLY_SILENCE");
   options.only_silence = only_silence && std::strcmp(only_silence, "1") == 0;
   return options;
+}
+
+// Listens, and tells where. Nothing is an error here: who does not listen has port 0.
+ftc_door* open_door(const Invitation& invitation, const std::string& listen_at, Place& place) {
+  ftc_door* door = nullptr;
+  char text[kAddressBytes] = {};
+  const ftc_options options = options_with(listen_at);
+  if (!place.addresses[0]) {
+    say("FTCOLL_ADDRESS", "is not set, and this host has no address that others can reach");
+  } else if (ftc_listen(invitation.key, &options, &door, text, sizeof text) != FTC_OK) {
+    say("listening", ftc_error());
+  } else {
+    place.port = static_cast<int32_t>(std::strtol(std::strrchr(text, ':') + 1, nullptr, 10));
+  }
+  return door;
 }
 
 // Connects the processes of a communicator. Collective. An error of the MPI, or FTC_JOIN's.
@@ -163,27 +171,25 @@ int make_world(MPI_Comm comm, World& made) {
   }
   int error = PMPI_Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, comm);
   if (error != MPI_SUCCESS) return error;
-  std::string listen_at;
-  error = choose_address(comm, listen_at);
+  Place mine = {};
+  bool is_only_host = false;
+  error = number_of_host(comm, is_only_host, mine.host);
   if (error != MPI_SUCCESS) return error;
-  char mine[kAddressBytes] = {};
-  ftc_door* door = nullptr;
-  const ftc_options options = options_with(listen_at);
-  if (ftc_listen(invitation.key, &options, &door, mine, sizeof mine) != FTC_OK) {
-    say("listening", ftc_error());
-    mine[0] = 0;
-  }
-  std::vector<char> texts(static_cast<size_t>(size) * kAddressBytes);
-  error =
-      PMPI_Allgather(mine, kAddressBytes, MPI_CHAR, texts.data(), kAddressBytes, MPI_CHAR, comm);
+  const std::vector<Interface> all = interfaces();
+  const std::string listen_at = choose_address(is_only_host, all, mine);
+  ftc_door* const door = open_door(invitation, listen_at, mine);
+  std::vector<Place> places(static_cast<size_t>(size));
+  error = PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, comm);
   if (error != MPI_SUCCESS) return error;
-  std::vector<const char*> addresses;
+  std::vector<std::string> ways;
   bool all_listen = invitation.is_good;
-  for (int other = 0; other < size; ++other) {
-    addresses.push_back(&texts[static_cast<size_t>(other) * kAddressBytes]);
-    all_listen &= addresses.back()[0] != 0;
+  for (const Place& place : places) {
+    ways.push_back(ways_to(place, mine.host, all));
+    all_listen &= place.port != 0;
   }
   if (!all_listen) return error_codes[FTC_JOIN];
+  std::vector<const char*> addresses;
+  for (const std::string& way : ways) addresses.push_back(way.c_str());
   made.id = invitation.id;
   if (ftc_meet(door, rank, size, addresses.data(), &made.world) != FTC_OK) {
     say("connecting", ftc_error());

@@ -84,7 +84,8 @@ int ftc_join(ftc_world **world);
 
 // The same by other means: listens for those who know the key, and says where ("IP:PORT"); when
 // all addresses are known, in the order of the ranks, ftc_meet() connects, blocks until all have
-// come, and frees the door.
+// come, and frees the door. A process that may be found at several addresses ("IP:PORT,IP:PORT") is
+// looked for at one after the other.
 int ftc_listen(const uint8_t key[32], const ftc_options *options, ftc_door **door, char *address,
                size_t room);
 int ftc_meet(ftc_door *door, int32_t rank, int32_t size, const char *const *addresses,

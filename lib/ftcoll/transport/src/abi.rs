@@ -192,12 +192,13 @@ pub unsafe extern "C" fn ftc_meet(
     for (index, &address) in all.iter().enumerate() {
         // SAFETY: likewise.
         let said = unsafe { text(address) }.unwrap_or("");
-        let Ok(address) = said.parse() else {
+        let Ok(ways) = said.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>()
+        else {
             return join_code(&JoinError::Address { index, count, text: said.to_owned() });
         };
-        list.push(address);
+        list.push(ways);
     }
-    match door.meet(rank(me), &list) {
+    match door.meet_at(rank(me), &list) {
         Ok(world) => give(world, out),
         Err(error) => join_code(&error),
     }

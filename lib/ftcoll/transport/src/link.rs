@@ -114,6 +114,11 @@ impl Link {
         &self.stream
     }
 
+    /// Whether the other end has not taken the connection yet.
+    pub fn is_connecting(&self) -> bool {
+        self.is_connecting
+    }
+
     /// Whether it waits for the socket to take more.
     pub fn wants_to_write(&self) -> bool {
         !self.is_deaf && (self.is_connecting || self.sent < self.out.len())

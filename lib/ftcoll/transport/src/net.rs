@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Time for a connection to show the key.
 const STRANGER_LIMIT: Duration = Duration::from_secs(20);
+/// Time for a connection to come about, if the process may be found elsewhere.
+const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// Connections that have not shown the key, beside those of the job, at any time.
 const STRANGERS_MAX: usize = 64;
 const SCRATCH_BYTES: usize = 64 << 10;
@@ -49,6 +51,9 @@ pub(crate) struct Net {
     /// Of each link, whether the system tells when it can be written to.
     watched: Vec<bool>,
     peers: Vec<Peer>,
+    /// Of each process, where it has not been looked for yet; the last one is next.
+    untried: Vec<Vec<SocketAddr>>,
+    until: Instant,
     scratch: Vec<u8>,
     bodies: Vec<Vec<u8>>,
 }
@@ -68,6 +73,8 @@ impl Net {
             links: Vec::new(),
             watched: Vec::new(),
             peers: Vec::new(),
+            untried: Vec::new(),
+            until: Instant::now(),
             scratch: vec![0; SCRATCH_BYTES],
             bodies: Vec::new(),
         })
@@ -88,17 +95,32 @@ impl Net {
         Ok(epoll::add(&*self.epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?)
     }
 
-    /// Begins to meet the others, of whom this process is number `me`.
-    pub fn meet(&mut self, me: Rank, addresses: &[SocketAddr], until: Instant) {
+    /// Begins to meet the others, of whom this process is number `me`. Each may be found at one of
+    /// its addresses, which are tried one after the other.
+    pub fn meet(&mut self, me: Rank, addresses: &[Vec<SocketAddr>], until: Instant) {
         self.me = me;
+        self.until = until;
         self.peers = vec![Peer::Awaited; addresses.len()];
         self.peers[me as usize] = Peer::Lost;
-        for (rank, &address) in (0..me).zip(addresses) {
-            let link = Link::dial(rank, address, &self.key, until);
-            if link.and_then(|link| self.add(link)).is_err() {
+        self.untried = addresses.iter().map(|at| at.iter().rev().copied().collect()).collect();
+        for rank in 0..me {
+            if !self.dial(rank) {
                 self.peers[rank as usize] = Peer::Lost;
             }
         }
+    }
+
+    /// Begins to connect to where the process may be next. False: it can be nowhere.
+    fn dial(&mut self, rank: Rank) -> bool {
+        while let Some(address) = self.untried[rank as usize].pop() {
+            let limit = Instant::now() + STRANGER_LIMIT;
+            let until = if self.untried[rank as usize].is_empty() { self.until } else { limit };
+            let link = Link::dial(rank, address, &self.key, until);
+            if link.and_then(|link| self.add(link)).is_ok() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether nobody is awaited any more.
@@ -201,9 +223,17 @@ impl Net {
     fn dismiss_strangers(&mut self, arrivals: &mut Vec<Arrival>) {
         let now = Instant::now();
         for at in 0..self.links.len() {
-            let is_over =
-                |link: &Link| link.peer.is_none() && link.dialed.is_none() && link.until <= now;
-            if self.links[at].as_ref().is_some_and(is_over) {
+            let is_over = |link: &Link| match link.dialed {
+                None => link.until <= now,
+                // At the last place it may take all the time there is.
+                Some(rank) if self.untried[rank as usize].is_empty() => false,
+                Some(_) if link.is_connecting() => {
+                    link.until <= now + STRANGER_LIMIT - CONNECT_LIMIT
+                }
+                Some(_) => link.until <= now,
+            };
+            let link = self.links[at].as_ref();
+            if link.is_some_and(|link| link.peer.is_none() && is_over(link)) {
                 self.drop_link(at, arrivals);
             }
         }
@@ -267,6 +297,11 @@ impl Net {
         let Some(link) = self.links[at].take() else { return };
         // What is closed is watched no more.
         let _ = epoll::delete(&*self.epoll, link.stream());
+        if let (None, Some(rank), true) = (link.peer, link.dialed, self.listener.is_some()) {
+            if self.dial(rank) {
+                return;
+            }
+        }
         if let Some(rank) = link.peer.or(link.dialed) {
             self.peers[rank as usize] = Peer::Lost;
             arrivals.push(Arrival::Lost(rank));

@@ -90,13 +90,23 @@ impl Door {
     ///
     /// # Errors
     /// There is no such rank, the system says no, or nobody has come.
-    pub fn meet(mut self, me: Rank, addresses: &[SocketAddr]) -> Result<World, JoinError> {
-        let size = Rank::try_from(addresses.len()).unwrap_or(0);
+    pub fn meet(self, me: Rank, addresses: &[SocketAddr]) -> Result<World, JoinError> {
+        let ways: Vec<_> = addresses.iter().map(|&address| vec![address]).collect();
+        self.meet_at(me, &ways)
+    }
+
+    /// The same if each process may be found at one of several addresses: those of its interfaces.
+    /// They are tried one after the other until the process answers.
+    ///
+    /// # Errors
+    /// As of [`Door::meet`].
+    pub fn meet_at(mut self, me: Rank, ways: &[Vec<SocketAddr>]) -> Result<World, JoinError> {
+        let size = Rank::try_from(ways.len()).unwrap_or(0);
         if me >= size {
             return Err(JoinError::Rank { rank: me, size });
         }
         let until = Instant::now() + self.options.meeting;
-        self.net.meet(me, addresses, until);
+        self.net.meet(me, ways, until);
         let epoll = self.net.epoll();
         let mut arrivals = Vec::new();
         while !self.net.is_complete() && Instant::now() < until {
