@@ -103,7 +103,7 @@ std::string ways_to(const Place& place, int32_t my_host, const std::vector<Inter
   const std::string port = ":" + std::to_string(place.port);
   const bool is_here = place.host == my_host;
   if (is_here && place.is_anywhere) return "127.0.0.1" + port;
-  std::string near, far;
+  std::string near, far, own;
   std::string_view rest = place.addresses;
   while (!rest.empty()) {
     const std::string text(rest.substr(0, rest.find(',')));
@@ -115,10 +115,12 @@ std::string ways_to(const Place& place, int32_t my_host, const std::vector<Inter
       is_near |= is_in_network(*other, one);
       is_mine |= other->family == one.family && other->address == one.address;
     }
-    if (is_mine && !is_here) continue;
-    append(is_near ? near : far, (other->family == AF_INET6 ? "[" + text + "]" : text) + port);
+    std::string& those = is_mine ? own : is_near ? near : far;
+    append(those, (other->family == AF_INET6 ? "[" + text + "]" : text) + port);
   }
-  if (!far.empty()) append(near, far);
+  for (const std::string& more : {far, own}) {
+    if (!more.empty()) append(near, more);
+  }
   return near;
 }
 

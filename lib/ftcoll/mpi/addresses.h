@@ -39,7 +39,8 @@ std::string list(const std::vector<Interface>& all);
 const char* anywhere(const std::vector<Interface>& all);
 
 // What a process with these interfaces dials to reach another one, as ftc_meet() takes it. First
-// those in a network that both are in; none that this host has too (bridges of containers).
+// those in a network that both are in; last those that this host has too: of bridges of containers
+// they lead back here, but what the MPI calls two hosts may be one.
 std::string ways_to(const Place& place, int32_t my_host, const std::vector<Interface>& mine);
 
 }  // namespace ftcoll
