@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collectives that survive, over several hosts of a virtual cluster: ranks that are killed there,
+and hosts of which one is lost. Only with --cluster."""
+import functools
+import os
+import signal
+
+from support import kills, process
+from support.cases import check_equal, timeout
+from support.cluster import Cluster
+from support.cluster_job import LAUNCHERS
+
+HOSTS, CALLS, MOMENT, VICTIM = 4, 400, 60, 3
+RECOVERY = {"openmpi": "--enable-recovery", "mpich": "-disable-auto-cleanup"}
+
+
+def _environment(mpi):
+    """For all hosts. Open MPI's mpirun takes there what it is told to."""
+    values = {"FTCOLL_TIMEOUT_MS": str(kills.TIMEOUT_MS // 3),
+              "FTCOLL_DEADLINE_MS": str(kills.DEADLINE_MS)}
+    if mpi == "mpich":
+        return "".join(f"{name}={value} " for name, value in values.items()), ""
+    return "", " ".join(f"-x {name}={value}" for name, value in values.items())
+
+
+def _start(cluster, mpi, said, networks):
+    before, words = _environment(mpi)
+    slots = ",".join(f"{name}:1" for name in cluster.hosts)
+    mpirun = LAUNCHERS[mpi].format(rsh=cluster.rsh, slots=slots, ranks=HOSTS)
+    if mpi == "openmpi" and networks > 1:
+        words += " --mca btl_tcp_if_include eth0"
+    mpirun = mpirun.replace(" ", f" {RECOVERY[mpi]} ", 1)
+    survive = kills.LIBRARY / "survive" if mpi == "mpich" else ""
+    line = (f"cd {cluster.work}; {before}{mpirun} {words} {survive} "
+            f"{kills.program(mpi, 'kills')} {CALLS} 0 1 {said}")
+    return cluster.shell("node0", line, cluster.work, "mpirun")
+
+
+def _kill_the_rank(cluster, mpi):
+    host = cluster.booted[cluster.hosts[VICTIM]].pid
+    os.kill(kills.ranks_of(mpi, host, kills.program(mpi, "kills"))[VICTIM], signal.SIGKILL)
+
+
+def _lose_the_host(cluster, _mpi):
+    """No connection breaks, as when it loses power: nothing comes from it any more."""
+    cluster.cut(cluster.hosts[VICTIM])
+    cluster.kill(cluster.hosts[VICTIM])
+
+
+def _has_ended(said):
+    return all(kills.has_reached(said / str(rank), CALLS) for rank in range(HOSTS)
+               if rank != VICTIM)
+
+
+def _lost(mpi, networks, lose):
+    @timeout(300)
+    def test(work):
+        said = work / "calls"
+        said.mkdir()
+        kills.hold(said, [VICTIM])
+        with Cluster(work, HOSTS, networks) as cluster:
+            running = _start(cluster, mpi, said, networks)
+            reached = functools.partial(kills.has_reached, said / str(VICTIM), MOMENT)
+            process.wait_until(reached, f"call {MOMENT} of rank {VICTIM}", 100)
+            lose(cluster, mpi)
+            process.wait_until(functools.partial(_has_ended, said), "the end of the others", 150)
+            # The last rank's line may come after its calls; mpirun may wait for a lost host.
+            for rank in set(range(HOSTS)) - {VICTIM}:
+                running.wait_for(f"rank {rank} has come to its end", 60)
+        outcome = kills.Outcome()
+        kills.judge(kills.read(said, HOSTS), HOSTS, True, outcome)
+        check_equal(outcome.different, 0, f"calls that differ: {outcome.why}\n{running.err}")
+    return test
+
+
+def generate():
+    return {"test_a_rank_is_killed_openmpi": _lost("openmpi", 1, _kill_the_rank),
+            "test_a_rank_is_killed_mpich": _lost("mpich", 2, _kill_the_rank),
+            # Open MPI's mpirun ends the job when a remote shell that it has started breaks off.
+            "test_a_host_is_lost_mpich": _lost("mpich", 1, _lose_the_host)}
