@@ -61,13 +61,15 @@ impl End {
         let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
         let why = match &outlived {
             _ if ending.stopped => None,
-            Some(_) if native == 0 && waited.given_up.is_none() => None,
+            // One that waits for a lost host has been ended when nobody else was left.
+            Some(_) if native == 0 || waited.given_up.is_some() => None,
             _ => why_not_well(waited, ending, native),
         };
         let code = match &why {
             // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
             _ if ending.stopped => by.map_or(0, |_| SAVED),
             Some(_) if native == 0 || waited.given_up.is_some() => FAILURE,
+            None if outlived.is_some() => 0,
             _ => native,
         };
         Self {
@@ -254,6 +256,11 @@ mod tests {
         assert!(!is_well(&own) && own.code == 3);
         let told = end(&Waited { told: Some(15), ..waited(0) }, true);
         assert!(!is_well(&told));
+        let given_up = || Waited { given_up: Some("b".into()), ..waited(137) };
+        let without_host = end(&given_up(), true);
+        assert!(is_well(&without_host) && without_host.code == 0);
+        let without_anybody = end(&given_up(), false);
+        assert!(!is_well(&without_anybody) && without_anybody.code == FAILURE);
     }
 
     #[test]

@@ -264,8 +264,9 @@ pub fn launch(
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
     let resume = |host: &str| command_to_resume(&job, start, Some(host));
+    let losses = wait::Losses { resume: &resume, are_outlived: start.survive };
     let waited =
-        spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &resume));
+        spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &losses));
     let ending = wait::for_coordinator(coordinator)?;
     let end = waited.map(|waited| {
         let end = End::of(context.lower.family, &waited, &ending, life.why(), start.survive);

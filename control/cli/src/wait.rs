@@ -2,7 +2,8 @@
 //! Waiting for mpirun: it gets the signals that are meant for the job, and not for those who save
 //! it (`life`). When a host is lost some mpiruns wait for it for ever, deaf to signals; a host that
 //! stays silent ends them here. One whose daemon has closed its line may be well, and its ranks
-//! too.
+//! too. Where ranks may die (`--survive`) a silent host ends nobody as long as a rank elsewhere
+//! lives.
 
 use crate::hints;
 use crate::life::Life;
@@ -44,6 +45,14 @@ pub struct Waited {
     pub given_up: Option<String>,
 }
 
+/// What a host's loss means to the job.
+pub struct Losses<'a> {
+    /// The command for the time after it.
+    pub resume: &'a dyn Fn(&str) -> String,
+    /// The ranks of other hosts continue.
+    pub are_outlived: bool,
+}
+
 /// What has been done about mpirun so far.
 #[derive(Default)]
 struct Watch {
@@ -52,6 +61,8 @@ struct Watch {
     asked: Option<Instant>,
     /// Since when a host is lost.
     lost: Option<Instant>,
+    /// When a rank that may continue without that host was last there.
+    outlived: Option<Instant>,
     /// The user knows.
     has_said: bool,
     given_up: Option<String>,
@@ -63,13 +74,13 @@ struct Watch {
     return_wait: Duration,
 }
 
-/// Waits for the end of `child`, an mpirun. `resume`: the command for the time after a host's loss.
+/// Waits for the end of `child`, an mpirun.
 pub fn for_mpirun(
     mut child: Child,
     job: &str,
     coordinator: &Handle,
     life: &mut Life,
-    resume: &dyn Fn(&str) -> String,
+    losses: &Losses,
 ) -> Result<Waited> {
     let return_wait = if life.begins_again() { RETRY_WAIT } else { RETURN_WAIT };
     let deaf_to = life.save_on().clone();
@@ -86,8 +97,11 @@ pub fn for_mpirun(
             }
         }
         watch.mind_stop(&mut child, coordinator.was_stopped(), life.why().is_some());
+        if losses.are_outlived && coordinator.has_undecided_ranks() {
+            watch.outlived = Some(Instant::now());
+        }
         match coordinator.lost_host() {
-            Some(host) => watch.mind_loss(&mut child, &host, resume),
+            Some(host) => watch.mind_loss(&mut child, &host, losses),
             None => (watch.lost, watch.has_said) = (None, false),
         }
         thread::sleep(TICK);
@@ -117,15 +131,15 @@ impl Watch {
         }
     }
 
-    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, resume: &dyn Fn(&str) -> String) {
+    fn mind_loss(&mut self, child: &mut Child, host: &LostHost, losses: &Losses) {
         let now = Instant::now();
         let lost = self.note_loss(host.is_silent, now);
         let since = now - lost;
         if since > GRACE && !self.has_said && self.given_up.is_none() {
             self.has_said = true;
-            print_error(said_of(host, resume));
+            print_error(said_of(host, losses));
         }
-        if host.is_silent && since > self.return_wait && self.asked.is_none() {
+        if host.is_silent && self.has_missed_host(lost, now) && self.asked.is_none() {
             self.tell(child, SIGTERM);
             self.asked = Some(now);
             self.given_up = Some(host.name.clone());
@@ -145,6 +159,13 @@ impl Watch {
         *self.lost.get_or_insert(now)
     }
 
+    /// Whether a host has been silent for so long that nobody waits for it any more: nobody who
+    /// could continue without it is left.
+    fn has_missed_host(&self, lost: Instant, now: Instant) -> bool {
+        let since = self.outlived.map_or(lost, |outlived| outlived.max(lost));
+        now - since > self.return_wait
+    }
+
     /// Whether mpirun has had its time since it was asked to end a job that has lost a host. One
     /// that is asked because of the silence is deaf, as a rule: it waits for that host.
     fn has_outlived_grace(&self, lost: Instant, now: Instant) -> bool {
@@ -154,8 +175,11 @@ impl Watch {
 }
 
 /// mpirun has had the time to notice by itself.
-fn said_of(host: &LostHost, resume: &dyn Fn(&str) -> String) -> String {
+fn said_of(host: &LostHost, losses: &Losses) -> String {
     let name = &host.name;
+    if host.is_silent && losses.are_outlived {
+        return format!("host {name} is silent: the ranks of other hosts continue without it");
+    }
     if host.is_silent {
         let wait_s = (RETURN_WAIT - GRACE).as_secs();
         return format!("host {name} is silent: if it stays so for {wait_s} s, the job is ended");
@@ -164,7 +188,7 @@ fn said_of(host: &LostHost, resume: &dyn Fn(&str) -> String) -> String {
         "the daemon of host {name} has ended: its ranks may run on, but this run cannot be saved \
          any more\n  hint: if they do not, end it ({}), then {}",
         hints::how_to_end(),
-        resume(name)
+        (losses.resume)(name)
     )
 }
 
@@ -247,6 +271,18 @@ mod tests {
             assert!(!watch.has_outlived_grace(begun, at + GRACE));
             assert!(watch.has_outlived_grace(begun, at + GRACE + MOMENT));
         }
+    }
+
+    #[test]
+    fn a_silent_host_ends_nobody_who_continues_without_it() {
+        let lost = Instant::now();
+        let after = |outlived| Watch { outlived, return_wait: RETURN_WAIT, ..Watch::default() };
+        let later = lost + 100 * RETURN_WAIT;
+        assert!(after(None).has_missed_host(lost, lost + RETURN_WAIT + MOMENT));
+        assert!(!after(Some(later)).has_missed_host(lost, later + RETURN_WAIT));
+        assert!(after(Some(later)).has_missed_host(lost, later + RETURN_WAIT + MOMENT));
+        let before = after(Some(lost));
+        assert!(!before.has_missed_host(lost + RETURN_WAIT, lost + RETURN_WAIT + MOMENT));
     }
 
     #[test]

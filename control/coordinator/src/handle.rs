@@ -100,6 +100,12 @@ impl Handle {
         self.shared.has_lost_rank.load(Ordering::Acquire)
     }
 
+    /// Whether a rank is there that has not come to `MPI_Finalize`.
+    #[must_use]
+    pub fn has_undecided_ranks(&self) -> bool {
+        self.shared.has_undecided_ranks.load(Ordering::Acquire)
+    }
+
     /// The signals of `FERMATA_SAVE_ON` that have come to any rank since this was last asked. A
     /// process manager sends one to every rank: it is told once.
     #[must_use]

@@ -219,6 +219,8 @@ impl Server {
         let stopped = self.machine.was_stopped();
         self.shared.stopped_by_checkpoint.store(stopped, Ordering::Release);
         self.shared.has_lost_rank.store(self.machine.has_lost_rank(), Ordering::Release);
+        let are_undecided = self.machine.has_undecided_ranks();
+        self.shared.has_undecided_ranks.store(are_undecided, Ordering::Release);
         if let Ok(mut committed) = self.shared.committed.lock() {
             let (epoch, cost_ms) = (self.machine.committed_epoch(), self.machine.newest_cost_ms());
             *committed = Committed { epoch, cost_ms };

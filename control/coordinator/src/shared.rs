@@ -15,6 +15,8 @@ pub(crate) struct Shared {
     pub stopped_by_checkpoint: AtomicBool,
     /// A rank has left without `MPI_Finalize`, and has not come back.
     pub has_lost_rank: AtomicBool,
+    /// A rank is there that has not come to `MPI_Finalize`.
+    pub has_undecided_ranks: AtomicBool,
     pub losses: Losses,
     pub committed: Mutex<Committed>,
     pub ends: Mutex<Ends>,

@@ -237,7 +237,10 @@ mod tests {
         {
             assert_eq!(count(&words(&two_programs(family, None, None)), word), 0);
             let start = Start { survive: true, ..Start::default() };
-            let words = words(&started(family, &start, None));
+            let command = started(family, &start, None);
+            let asks = value(&command, "OMPI_MCA_oob_tcp_keepalive_time");
+            assert_eq!(asks, (family == Family::OpenMpi).then_some("0"), "for silent hosts");
+            let words = words(&command);
             assert_eq!((count(&words, word), count(&words, "--survive")), (1, 2), "{words:?}");
         }
     }

@@ -4,13 +4,17 @@ and hosts of which one is lost. Only with --cluster."""
 import functools
 import os
 import signal
+import time
 
 from support import kills, process
-from support.cases import check_equal, timeout
+from support.cases import check, check_equal, timeout
 from support.cluster import Cluster
 from support.cluster_job import LAUNCHERS
+from support.fermata import FERMATA
 
-HOSTS, CALLS, MOMENT, VICTIM = 4, 400, 60, 3
+HOSTS, CALLS, MOMENT, VICTIM, SLOW = 4, 400, 60, 3, 1
+# Longer than a silent host is waited for where the job would be begun again without it.
+AFTER_SILENCE_S = 8
 RECOVERY = {"openmpi": "--enable-recovery", "mpich": "-disable-auto-cleanup"}
 
 
@@ -73,8 +77,45 @@ def _lost(mpi, networks, lose):
     return test
 
 
+def _start_under_fermata(cluster, mpi, said):
+    before, _ = _environment("mpich")  # fermata hands them to all hosts, under either MPI
+    line = (f"cd {cluster.work}; {before} FERMATA_DIR={cluster.work / 'fermata'} {FERMATA} run "
+            f"--survive --retries 1 --mpi {mpi} -n {HOSTS} --name job "
+            f"--host {','.join(cluster.hosts)} --remote-shell {cluster.rsh} -- "
+            f"{kills.program(mpi, 'kills')} {CALLS} 0 1 {said}")
+    return cluster.shell("node0", line, cluster.work, "run")
+
+
+def _silent_under_fermata(mpi):
+    """One rank needs so long that the job would have been given up."""
+    @timeout(300)
+    def test(work):
+        said = work / "calls"
+        said.mkdir()
+        kills.hold(said, [VICTIM, SLOW])
+        with Cluster(work, HOSTS) as cluster:
+            running = _start_under_fermata(cluster, mpi, said)
+            reached = functools.partial(kills.has_reached, said / str(VICTIM), MOMENT)
+            process.wait_until(reached, f"call {MOMENT} of rank {VICTIM}", 100)
+            cluster.cut(cluster.hosts[VICTIM])
+            last = functools.partial(kills.has_reached, said / str(SLOW), CALLS // 5 * 4)
+            process.wait_until(last, f"the last calls but those that rank {SLOW} waits with", 100)
+            time.sleep(AFTER_SILENCE_S)
+            (said / f"hold.{SLOW}").unlink()
+            result = running.wait(150)
+        outcome = kills.Outcome()
+        kills.judge(kills.read(said, HOSTS), HOSTS, True, outcome)
+        check_equal(outcome.different, 0, f"calls that differ: {outcome.why}\n{result.err}")
+        check_equal(result.code, 0, f"exit code\n{result.err}")
+        check("the others have come to their end" in result.err, result.err)
+        check("begun again" not in result.err, result.err)
+    return test
+
+
 def generate():
     return {"test_a_rank_is_killed_openmpi": _lost("openmpi", 1, _kill_the_rank),
             "test_a_rank_is_killed_mpich": _lost("mpich", 2, _kill_the_rank),
             # Open MPI's mpirun ends the job when a remote shell that it has started breaks off.
-            "test_a_host_is_lost_mpich": _lost("mpich", 1, _lose_the_host)}
+            "test_a_host_is_lost_mpich": _lost("mpich", 1, _lose_the_host),
+            "test_a_host_is_silent_openmpi": _silent_under_fermata("openmpi"),
+            "test_a_host_is_silent_mpich": _silent_under_fermata("mpich")}
