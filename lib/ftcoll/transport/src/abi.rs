@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // the boundary to C
 
 mod calls;
+mod parting;
 
 use crate::comm::Comm;
 use crate::error::{CallError, JoinError};
@@ -63,6 +64,7 @@ pub struct COptions {
     timeout_step_ms: u32,
     deadline_ms: u32,
     only_silence: u32,
+    may_part: u32,
 }
 
 /// # Safety
@@ -112,6 +114,7 @@ unsafe fn options(given: *const COptions) -> Option<Options> {
     options.timeout_step = time(given.timeout_step_ms, options.timeout_step);
     options.deadline = time(given.deadline_ms, options.deadline);
     options.heeds_closing = given.only_silence == 0;
+    options.may_part = given.may_part != 0;
     Some(options)
 }
 
@@ -183,8 +186,28 @@ pub unsafe extern "C" fn ftc_meet(
     }
     // SAFETY: of `give`, and not used again.
     let door = unsafe { Box::from_raw(door) };
-    let (Some(out), Ok(count), false) = (world, usize::try_from(size), addresses.is_null()) else {
-        return refuse("ftc_meet: no addresses, or no place for the world");
+    let Some(out) = world else { return refuse("ftc_meet: no place for the world") };
+    // SAFETY: the caller's promise.
+    let list = match unsafe { address_lists(size, addresses) } {
+        Ok(list) => list,
+        Err(code) => return code,
+    };
+    match door.meet_at(rank(me), &list) {
+        Ok(world) => give(world, out),
+        Err(error) => join_code(&error),
+    }
+}
+
+/// Where each process may be found, by rank; else what to return.
+///
+/// # Safety
+/// There are `size` C strings at `addresses`.
+unsafe fn address_lists(
+    size: i32,
+    addresses: *const *const c_char,
+) -> Result<Vec<Vec<SocketAddr>>, c_int> {
+    let (Ok(count), false) = (usize::try_from(size), addresses.is_null()) else {
+        return Err(refuse("no addresses"));
     };
     // SAFETY: the caller's promise.
     let all = unsafe { from_raw_parts(addresses, count) };
@@ -192,16 +215,11 @@ pub unsafe extern "C" fn ftc_meet(
     for (index, &address) in all.iter().enumerate() {
         // SAFETY: likewise.
         let said = unsafe { text(address) }.unwrap_or("");
-        let Ok(ways) = said.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>()
-        else {
-            return join_code(&JoinError::Address { index, count, text: said.to_owned() });
-        };
-        list.push(ways);
+        let ways = said.split(',').map(str::parse).collect::<Result<Vec<SocketAddr>, _>>();
+        let wrong = || JoinError::Address { index, count, text: said.to_owned() };
+        list.push(ways.map_err(|_| join_code(&wrong()))?);
     }
-    match door.meet_at(rank(me), &list) {
-        Ok(world) => give(world, out),
-        Err(error) => join_code(&error),
-    }
+    Ok(list)
 }
 
 /// `ftc_rank`

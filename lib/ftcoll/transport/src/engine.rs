@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a process knows of its communicators: which machine a message is for, when a machine wants
-//! to be woken, who is dead. It does one round at a time and never waits.
+//! to be woken, who is dead. It does one round at a time and never waits. While nothing can be
+//! concluded from silence (`Net::is_unsettled`) its clock stands.
 
 use crate::error::CallError;
 use crate::lane::{Doing, Lane, LaneKey};
@@ -11,11 +12,14 @@ use fermata_ftcoll::ftco::{self, Operation, Timeouts, Verdict};
 use fermata_ftcoll::{Actions, Event, Rank, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Frames of one process for communicators that are not made here yet. One who sends more is
 /// broken: it could not be so many calls ahead.
 const EARLY_MAX: usize = 4096;
+
+/// Between two looks while the clock stands.
+const UNSETTLED_STEP: Duration = Duration::from_millis(5);
 
 /// How the processes of a job deal with failures.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +66,11 @@ pub(crate) struct Engine {
     net: Net,
     rules: Rules,
     begun: Instant,
+    /// When the clock was stopped.
+    stopped: Option<Instant>,
+    /// How often all connections were gone, and since when they were last.
+    partings: u32,
+    parted: Instant,
     groups: BTreeMap<u64, Group>,
     /// Bodies for communicators that are not made yet: by whom, what.
     early: BTreeMap<u64, Vec<(Rank, Vec<u8>)>>,
@@ -78,6 +87,9 @@ impl Engine {
             net,
             rules,
             begun: Instant::now(),
+            stopped: None,
+            partings: 0,
+            parted: Instant::now(),
             groups: BTreeMap::new(),
             early: BTreeMap::new(),
             suspected: BTreeSet::new(),
@@ -88,7 +100,57 @@ impl Engine {
     }
 
     fn now(&self) -> Time {
-        Time::try_from(self.begun.elapsed().as_nanos()).unwrap_or(Time::MAX)
+        Time::try_from(self.clock().as_nanos()).unwrap_or(Time::MAX)
+    }
+
+    /// The time that has passed, as far as it counts.
+    pub fn clock(&self) -> Duration {
+        self.stopped.unwrap_or_else(Instant::now).saturating_duration_since(self.begun)
+    }
+
+    fn mind_clock(&mut self) {
+        if self.net.is_unsettled() {
+            self.stopped.get_or_insert_with(Instant::now);
+        } else if let Some(stopped) = self.stopped.take() {
+            self.begun += stopped.elapsed();
+        }
+    }
+
+    /// Before the process stands still for a checkpoint.
+    pub fn hold(&mut self) {
+        self.net.hold();
+        self.mind_clock();
+    }
+
+    /// After it, where the process just continues.
+    pub fn release(&mut self) {
+        let mut arrivals = Vec::new();
+        self.net.release(&mut arrivals);
+        self.mind_clock();
+        self.take_in(arrivals);
+    }
+
+    /// After it, in a process that was made again: all connections are gone.
+    pub fn part(&mut self) {
+        self.partings = self.partings.wrapping_add(1);
+        self.parted = Instant::now();
+        self.net.part();
+        self.mind_clock();
+    }
+
+    /// How often that was.
+    pub fn partings(&self) -> u32 {
+        self.partings
+    }
+
+    /// How long nobody has said where the others are; `None`: they are known.
+    pub fn apart_for(&self) -> Option<Duration> {
+        self.net.is_apart().then(|| self.parted.elapsed())
+    }
+
+    /// The connections, to be made again.
+    pub fn net(&mut self) -> &mut Net {
+        &mut self.net
     }
 
     /// Makes a communicator of these world ranks, of which this process is number `me`.
@@ -182,6 +244,10 @@ impl Engine {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.net.turn(&mut arrivals)?;
         self.arrivals = self.take_in(arrivals);
+        self.mind_clock();
+        if self.stopped.is_some() {
+            return Ok(());
+        }
         let now = self.now();
         let due = |lane: &Lane| lane.is_due(now);
         for to in self.lanes_where(due) {
@@ -207,10 +273,13 @@ impl Engine {
     }
 
     /// How long to wait if nothing comes; `None` if nothing is due.
-    pub fn next_due(&self) -> Option<std::time::Duration> {
+    pub fn next_due(&self) -> Option<Duration> {
+        if self.stopped.is_some() {
+            return Some(UNSETTLED_STEP);
+        }
         let lanes = self.groups.values().flat_map(|group| group.lanes.values());
         let wake = lanes.filter_map(Lane::wake).min()?;
-        Some(std::time::Duration::from_nanos(wake.saturating_sub(self.now())))
+        Some(Duration::from_nanos(wake.saturating_sub(self.now())))
     }
 
     /// Whether something waits to be sent.

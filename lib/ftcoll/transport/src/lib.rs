@@ -8,6 +8,8 @@
 //!   engine     which machine a message is for, and who is dead; never waits
 //!     lane     the machine of one communicator for one root
 //!     net      all connections: link (one socket), channel (its secrecy), key
+//!       session   what is kept of one connection until the other end has it
+//! parting      connections that are made again, after a restart from a checkpoint
 //! value, numbers   elements and operations            wire          messages as bytes
 //! ```
 //!
@@ -25,6 +27,8 @@ mod lane;
 mod link;
 mod net;
 mod numbers;
+mod parting;
+mod session;
 mod value;
 mod wire;
 mod world;
@@ -33,5 +37,6 @@ pub use comm::{Combine, Comm, Ended};
 pub use error::{CallError, JoinError};
 pub use fermata_ftcoll::Rank;
 pub use key::Key;
+pub use parting::Seeker;
 pub use value::{Function, Kind, Op, UserOp};
 pub use world::{Door, Options, World};

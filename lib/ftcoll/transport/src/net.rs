@@ -4,14 +4,19 @@
 //!
 //! Invariants: nothing of a connection is looked at before its other end has shown the key; a
 //! stranger is sent away after some seconds; nothing here blocks.
+//!
+//! If connections may be made again, for a restart from a checkpoint, what was sent is kept until
+//! the other end has it (`session.rs`). *Held*, a connection that breaks is nobody's loss yet;
+//! *apart*, none are there, and who is not lost is awaited; then the processes *meet* again.
 
 use crate::key::Key;
 use crate::link::{Greeting, Link};
+use crate::session::{self, Session};
 use fermata_ftcoll::Rank;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +43,20 @@ pub(crate) enum Arrival {
 enum Peer {
     Awaited,
     Linked(usize),
+    /// Its connection has broken while all were held.
+    Broken,
     Lost,
+}
+
+/// Where the others are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Contact {
+    /// At the other ends of the connections.
+    Known,
+    /// Nobody has said so since the connections are gone.
+    Apart,
+    /// They are dialed, or dial.
+    Meeting,
 }
 
 /// The connections.
@@ -54,30 +72,49 @@ pub(crate) struct Net {
     /// Of each process, where it has not been looked for yet; the last one is next.
     untried: Vec<Vec<SocketAddr>>,
     until: Instant,
+    /// Connections may be made again: what is sent is kept.
+    keeps: bool,
+    /// A connection that breaks is nobody's loss yet.
+    is_held: bool,
+    contact: Contact,
+    sessions: Vec<Session>,
     scratch: Vec<u8>,
     bodies: Vec<Vec<u8>>,
 }
 
 impl Net {
-    /// Listens at `address`; port 0: one of the system's choice.
-    pub fn listen(key: Key, address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
+    /// Listens at `address`; port 0: one of the system's choice. `keeps`: connections may be made
+    /// again.
+    pub fn listen(key: Key, address: SocketAddr, keeps: bool) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        Ok(Self {
+        let mut net = Self {
             me: 0,
             key,
             epoll: Arc::new(epoll),
-            listener: Some(listener),
+            listener: None,
             links: Vec::new(),
             watched: Vec::new(),
             peers: Vec::new(),
             untried: Vec::new(),
             until: Instant::now(),
+            keeps,
+            is_held: false,
+            contact: Contact::Known,
+            sessions: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES],
             bodies: Vec::new(),
-        })
+        };
+        net.open_door(address)?;
+        Ok(net)
+    }
+
+    /// Listens, once more.
+    pub fn open_door(&mut self, address: SocketAddr) -> io::Result<()> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        epoll::add(&*self.epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        self.listener = Some(listener);
+        Ok(())
     }
 
     /// Where it listens.
@@ -102,9 +139,15 @@ impl Net {
         self.until = until;
         self.peers = vec![Peer::Awaited; addresses.len()];
         self.peers[me as usize] = Peer::Lost;
+        self.sessions.resize_with(addresses.len(), Session::default);
+        self.look_for(addresses);
+    }
+
+    /// Begins to connect to those of lower rank that are awaited.
+    fn look_for(&mut self, addresses: &[Vec<SocketAddr>]) {
         self.untried = addresses.iter().map(|at| at.iter().rev().copied().collect()).collect();
-        for rank in 0..me {
-            if !self.dial(rank) {
+        for rank in 0..self.me {
+            if self.peers[rank as usize] == Peer::Awaited && !self.dial(rank) {
                 self.peers[rank as usize] = Peer::Lost;
             }
         }
@@ -155,7 +198,11 @@ impl Net {
 
     /// Sends a frame to a process, or loses it if it is dead.
     pub fn send(&mut self, to: Rank, frame: &[u8]) {
-        if let Some(&Peer::Linked(at)) = self.peers.get(to as usize) {
+        let Some(&peer) = self.peers.get(to as usize) else { return };
+        if self.keeps && peer != Peer::Lost {
+            self.sessions[to as usize].keep(frame);
+        }
+        if let Peer::Linked(at) = peer {
             if let Some(link) = &mut self.links[at] {
                 link.send(frame);
             }
@@ -193,7 +240,65 @@ impl Net {
         if self.listener.is_some() {
             self.dismiss_strangers(arrivals);
         }
+        let is_over = || self.is_complete() || Instant::now() >= self.until;
+        if self.contact == Contact::Meeting && is_over() {
+            self.contact = Contact::Known;
+            let missing = (0..).zip(&self.peers).filter(|(_, peer)| **peer == Peer::Awaited);
+            arrivals.extend(missing.map(|(rank, _)| Arrival::Lost(rank)));
+            self.close_door();
+        }
         Ok(())
+    }
+
+    /// From now on a connection that breaks is nobody's loss.
+    pub fn hold(&mut self) {
+        self.is_held = self.keeps;
+    }
+
+    /// All is as it was before: what has broken meanwhile has.
+    pub fn release(&mut self, arrivals: &mut Vec<Arrival>) {
+        self.is_held = false;
+        for (rank, peer) in (0..).zip(&mut self.peers) {
+            if *peer == Peer::Broken {
+                *peer = Peer::Lost;
+                arrivals.push(Arrival::Lost(rank));
+            }
+        }
+    }
+
+    /// No connection is there any more; who was not lost is awaited.
+    pub fn part(&mut self) {
+        self.links.clear();
+        self.watched.clear();
+        self.listener = None;
+        for peer in self.peers.iter_mut().filter(|peer| **peer != Peer::Lost) {
+            *peer = Peer::Awaited;
+        }
+        self.is_held = false;
+        self.contact = Contact::Apart;
+    }
+
+    /// Begins to meet those again who are awaited, where they are now.
+    pub fn meet_again(&mut self, addresses: &[Vec<SocketAddr>], until: Instant) {
+        self.until = until;
+        self.contact = Contact::Meeting;
+        self.look_for(addresses);
+    }
+
+    /// Whether connections are gone and nobody has said yet where the others are.
+    pub fn is_apart(&self) -> bool {
+        self.contact == Contact::Apart
+    }
+
+    /// Whether silence means nothing now.
+    pub fn is_unsettled(&self) -> bool {
+        self.is_held || self.contact != Contact::Known
+    }
+
+    /// The descriptors of all sockets.
+    pub fn sockets(&self) -> Vec<RawFd> {
+        let links = self.links.iter().flatten().map(|link| link.stream().as_raw_fd());
+        links.chain(self.listener.as_ref().map(AsRawFd::as_raw_fd)).collect()
     }
 
     fn add(&mut self, link: Link) -> io::Result<()> {
@@ -258,14 +363,34 @@ impl Net {
         bodies.clear();
         let is_alive = link.read(&mut self.scratch, |body| bodies.push(body.to_vec()));
         let is_known = self.introduce(at);
-        if let Some(peer) = self.links[at].as_ref().and_then(|link| link.peer) {
-            arrivals.extend(self.bodies.drain(..).map(|body| Arrival::Body(peer, body)));
-        }
-        if is_alive && is_known {
+        let is_sound = match self.links[at].as_ref().and_then(|link| link.peer) {
+            Some(peer) => self.hand_over(at, peer, arrivals),
+            None => true,
+        };
+        if is_alive && is_known && is_sound {
             self.watch(at);
         } else {
             self.drop_link(at, arrivals);
         }
+    }
+
+    /// Takes the bodies that have come from a process. False: one is malformed.
+    fn hand_over(&mut self, at: usize, from: Rank, arrivals: &mut Vec<Arrival>) -> bool {
+        let session = &mut self.sessions[from as usize];
+        for body in self.bodies.drain(..) {
+            if let Some(count) = session::receipt(&body) {
+                if session.forget(count).is_err() {
+                    return false;
+                }
+                continue;
+            }
+            let receipt = if self.keeps { session.note(&body) } else { None };
+            if let (Some(frame), Some(link)) = (receipt, &mut self.links[at]) {
+                link.send(&frame);
+            }
+            arrivals.push(Arrival::Body(from, body));
+        }
+        true
     }
 
     /// Exchanges greetings. False: the other end says what it should not.
@@ -273,7 +398,8 @@ impl Net {
         let Some(link) = self.links[at].as_mut() else { return false };
         let (me, size) = (self.me, Rank::try_from(self.peers.len()).unwrap_or(Rank::MAX));
         if let Some(to) = link.dialed {
-            link.greet(Greeting { size, from: me, to });
+            let received = self.sessions[to as usize].received();
+            link.greet(Greeting { size, from: me, to, received });
         }
         if link.peer.is_some() || self.bodies.is_empty() {
             return true;
@@ -287,9 +413,13 @@ impl Net {
         if !is_expected || !is_awaited || greeting.to != me || greeting.size != size {
             return false;
         }
+        let session = &mut self.sessions[greeting.from as usize];
         link.peer = Some(greeting.from);
         self.peers[greeting.from as usize] = Peer::Linked(at);
-        link.greet(Greeting { size, from: me, to: greeting.from });
+        let received = session.received();
+        link.greet(Greeting { size, from: me, to: greeting.from, received });
+        let Ok(kept) = session.resume(greeting.received) else { return false };
+        kept.for_each(|frame| link.send(frame));
         true
     }
 
@@ -303,8 +433,12 @@ impl Net {
             }
         }
         if let Some(rank) = link.peer.or(link.dialed) {
-            self.peers[rank as usize] = Peer::Lost;
-            arrivals.push(Arrival::Lost(rank));
+            if self.is_held {
+                self.peers[rank as usize] = Peer::Broken;
+            } else {
+                self.peers[rank as usize] = Peer::Lost;
+                arrivals.push(Arrival::Lost(rank));
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::engine::{Engine, Rules};
 use crate::error::{CallError, JoinError};
 use crate::key::Key;
 use crate::net::{self, Net};
+use crate::parting::Seeker;
 use crate::value::{Data, UserOp};
 use crate::wire::Address;
 use fermata_ftcoll::Rank;
@@ -27,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Between two looks while others are awaited at the beginning.
 const MEETING_STEP: Duration = Duration::from_millis(50);
+/// Between two looks where the others are.
+const SEEK_STEP: Duration = Duration::from_millis(1);
 /// For what waits to be sent when the process leaves.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -46,6 +49,8 @@ pub struct Options {
     pub deadline: Duration,
     /// Whether a connection that breaks is a death; else only silence is.
     pub heeds_closing: bool,
+    /// Whether connections may be made again (`parting.rs`). All processes say the same.
+    pub may_part: bool,
 }
 
 impl Default for Options {
@@ -57,6 +62,7 @@ impl Default for Options {
             timeout_step: Duration::from_millis(2),
             deadline: Duration::from_secs(600),
             heeds_closing: true,
+            may_part: false,
         }
     }
 }
@@ -74,7 +80,8 @@ impl Door {
     /// # Errors
     /// What the system says.
     pub fn open(key: Key, options: Options) -> Result<Self, JoinError> {
-        let net = Net::listen(key, options.address).map_err(JoinError::at("listening"))?;
+        let net = Net::listen(key, options.address, options.may_part);
+        let net = net.map_err(JoinError::at("listening"))?;
         let address = net.address().map_err(JoinError::at("listening"))?;
         Ok(Self { net, options, address })
     }
@@ -138,6 +145,9 @@ pub(crate) struct Shared {
     epoll: Arc<OwnedFd>,
     bell: OwnedFd,
     deadline: Duration,
+    pub meeting: Duration,
+    /// What looks for the others while all connections are gone.
+    pub seeker: Mutex<Option<Seeker>>,
     pub me: Rank,
     pub size: Rank,
     /// Communicators made so far, by their members: the next one's number.
@@ -146,7 +156,7 @@ pub(crate) struct Shared {
 
 /// A process of a job, with all its connections. They close when it is dropped.
 pub struct World {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     helper: Option<JoinHandle<()>>,
 }
 
@@ -177,6 +187,8 @@ impl World {
             epoll,
             bell,
             deadline: options.deadline,
+            meeting: options.meeting,
+            seeker: Mutex::default(),
             me,
             size,
             made: Mutex::default(),
@@ -291,8 +303,8 @@ impl Shared {
         value: Option<Data>,
         op: Option<UserOp>,
     ) -> Result<Verdict<Data>, CallError> {
-        let until = Instant::now() + self.deadline;
         let mut state = self.lock();
+        let until = state.engine.clock() + self.deadline;
         state.engine.take_group(to.group)?;
         state.callers += 1;
         state.engine.start(to, operation, value, op);
@@ -308,15 +320,25 @@ impl Shared {
         &'a self,
         mut state: MutexGuard<'a, State>,
         to: Address,
-        until: Instant,
+        until: Duration,
     ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
         loop {
             if let Some(verdict) = state.engine.take_result(to) {
                 return (state, Some(verdict));
             }
-            let left = until.saturating_duration_since(Instant::now());
+            let left = until.saturating_sub(state.engine.clock());
             if left.is_zero() {
                 return (state, None);
+            }
+            if let Some(apart) = state.engine.apart_for() {
+                if apart >= self.deadline {
+                    return (state, None);
+                }
+                drop(state);
+                self.seek();
+                std::thread::sleep(SEEK_STEP);
+                state = self.lock();
+                continue;
             }
             if state.is_driven {
                 let waited = self.turn.wait_timeout(state, PAUSE);
