@@ -6,7 +6,11 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <optional>
 
@@ -90,6 +94,28 @@ std::string list(const std::vector<Interface>& all) {
     append(texts, text);
   }
   return texts;
+}
+
+// FNV-1a of the boot and of the space of networks in it.
+int32_t number_of_this_host() {
+  char text[256] = {};
+  std::FILE* const boot = std::fopen("/proc/sys/kernel/random/boot_id", "re");
+  size_t bytes = boot ? std::fread(text, 1, 64, boot) : 0;
+  if (boot) std::fclose(boot);
+  const ssize_t more = readlink("/proc/self/ns/net", text + bytes, 64);
+  bytes += more > 0 ? static_cast<size_t>(more) : 0;
+  uint32_t hash = 0x811c9dc5;
+  for (size_t i = 0; i < bytes; ++i) hash = (hash ^ static_cast<uint8_t>(text[i])) * 0x01000193;
+  return static_cast<int32_t>(hash);
+}
+
+std::string choose_address(bool is_only_host, const std::vector<Interface>& mine, Place& place) {
+  const char* const chosen = std::getenv("FTCOLL_ADDRESS");
+  place.is_anywhere = !chosen && !is_only_host;
+  const std::string at = chosen ? chosen : "127.0.0.1";
+  const std::string told = place.is_anywhere ? list(mine) : at;
+  std::strncpy(place.addresses, told.c_str(), sizeof place.addresses - 1);
+  return place.is_anywhere ? anywhere(mine) : at;
 }
 
 const char* anywhere(const std::vector<Interface>& all) {

@@ -35,6 +35,12 @@ std::vector<Interface> interfaces();
 // Their texts with commas between them, as many as there is room for in a Place.
 std::string list(const std::vector<Interface>& all);
 
+// A number that all processes that reach each other by the loopback interface have, and no others.
+int32_t number_of_this_host();
+
+// The address to listen at, and in `place` what the others are told of it.
+std::string choose_address(bool is_only_host, const std::vector<Interface>& mine, Place& place);
+
 // The address to listen at for all interfaces.
 const char* anywhere(const std::vector<Interface>& all);
 

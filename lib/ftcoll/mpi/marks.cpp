@@ -12,7 +12,10 @@
 #include <mutex>
 #include <string>
 
+#include <fermata.h>
+
 #include "addresses.h"
+#include "reunion.h"
 
 namespace ftcoll {
 namespace {
@@ -26,6 +29,7 @@ struct World {
   ftc_world* world;
   MPI_Group group;
   uint64_t id;  // drawn by one of them
+  Reunion* reunion;  // null: none of them is ever saved
 };
 
 // What the first process of a new world tells the others.
@@ -121,16 +125,6 @@ int number_of_host(MPI_Comm comm, bool& is_only, int32_t& number) {
   return error;
 }
 
-// Where this process will listen, and what the others are told of it.
-std::string choose_address(bool is_only_host, const std::vector<Interface>& mine, Place& place) {
-  const char* const chosen = std::getenv("FTCOLL_ADDRESS");
-  place.is_anywhere = !chosen && !is_only_host;
-  const std::string at = chosen ? chosen : "127.0.0.1";
-  const std::string told = place.is_anywhere ? list(mine) : at;
-  std::strncpy(place.addresses, told.c_str(), sizeof place.addresses - 1);
-  return place.is_anywhere ? anywhere(mine) : at;
-}
-
 ftc_options options_with(const std::string& address) {
   ftc_options options = {};
   options.address = address.empty() ? nullptr : address.c_str();
@@ -139,6 +133,7 @@ ftc_options options_with(const std::string& address) {
   options.deadline_ms = milliseconds("FTCOLL_DEADLINE_MS");
   const char* const only_silence = std::getenv("FTCOLL_ONLY_SILENCE");
   options.only_silence = only_silence && std::strcmp(only_silence, "1") == 0;
+  options.may_part = may_be_saved();
   return options;
 }
 
@@ -191,11 +186,34 @@ int make_world(MPI_Comm comm, World& made) {
   std::vector<const char*> addresses;
   for (const std::string& way : ways) addresses.push_back(way.c_str());
   made.id = invitation.id;
+  error = PMPI_Comm_group(comm, &made.group);
+  // No duplicate: that would call what the program has said is to be called for its attributes.
+  MPI_Comm own = MPI_COMM_NULL;
+  const bool needs_own = error == MPI_SUCCESS && may_be_saved();
+  if (needs_own) error = PMPI_Comm_create(comm, made.group, &own);
+  if (error != MPI_SUCCESS) return error;
   if (ftc_meet(door, rank, size, addresses.data(), &made.world) != FTC_OK) {
     say("connecting", ftc_error());
     return error_codes[FTC_JOIN];
   }
-  return PMPI_Comm_group(comm, &made.group);
+  if (needs_own) made.reunion = new Reunion(made.world, own);
+  return MPI_SUCCESS;
+}
+
+// Around a checkpoint, on a thread of Fermata's.
+void at_checkpoint(int when, void*) {
+  const std::lock_guard guard(lock);
+  for (const World& world : worlds) {
+    if (!world.reunion) continue;
+    switch (when) {
+      case FERMATA_BEFORE: world.reunion->hold(); break;
+      case FERMATA_RESTART: world.reunion->part(); break;
+      default: world.reunion->release();
+    }
+  }
+  for (const World& world : worlds) {
+    if (world.reunion && when == FERMATA_RESTART) world.reunion->seek_at_once();
+  }
 }
 
 // The ranks in a world of the members of a group; empty if they are not all in it.
@@ -245,6 +263,9 @@ int mark(MPI_Comm comm) {
     error = make_world(comm, world);
     if (error != MPI_SUCCESS) return raise_error(comm, error);
     const std::lock_guard guard(lock);
+    if (world.reunion && worlds.empty()) {
+      fermata_callback(FERMATA_ON_OWN_THREAD, at_checkpoint, nullptr);
+    }
     worlds.push_back(world);
   }
   if (!made && find_comm(group, &made) != FTC_OK) {
@@ -317,6 +338,9 @@ bool leave_all() {
   for (Mark* const mark : marks) ftc_comm_free(mark->comm);
   marks.clear();  // What the attributes point to is looked at no more.
   for (const World& world : worlds) ftc_leave(world.world);
+  if (!worlds.empty() && worlds[0].reunion) {
+    fermata_no_callback(FERMATA_ON_OWN_THREAD, at_checkpoint, nullptr);
+  }
   worlds.clear();
   return is_dead;
 }
