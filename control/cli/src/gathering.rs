@@ -13,7 +13,7 @@ use fermata_launch::key;
 use fermata_launch::mpirun::{self, LaunchContext};
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::Start;
-use fermata_node::{Gathered, Places, RemotePeers, StoreServer};
+use fermata_node::{Gathered, Places, RemotePeers, StoreServer, hear};
 use fermata_storage::{
     HostStore, JobDir, JobDirectory, Level, list_snapshots, partial_image, read_manifest,
 };
@@ -298,20 +298,15 @@ fn accept(
 fn admit(pending: Box<dyn PendingPeer>, job: &str) -> Option<(String, SocketAddr, Connection)> {
     let mut line = pending.admit().ok()?;
     line.reader.set_timeout(Some(HELLO_WAIT)).ok()?;
-    let (mut frames, mut buffer) = (FrameBuffer::default(), [0; 4096]);
-    let mut host = String::new();
+    let (mut frames, mut host) = (FrameBuffer::default(), String::new());
     loop {
-        match frames.pop().ok()? {
-            Some(Message::DaemonHello(hello)) if hello.job == job => host = hello.host,
-            Some(Message::StoreHere(here)) if !host.is_empty() => {
+        match hear(&mut line, &mut frames).ok()?? {
+            Message::DaemonHello(hello) if hello.job == job => host = hello.host,
+            Message::StoreHere(here) if !host.is_empty() => {
                 let port = u16::try_from(here.port).ok()?;
                 return Some((host, SocketAddr::new(line.peer?, port), line));
             }
-            Some(_) => return None,
-            None => match line.reader.receive(&mut buffer).ok()? {
-                0 => return None,
-                bytes => frames.push(&buffer[..bytes]),
-            },
+            _ => return None,
         }
     }
 }

@@ -47,6 +47,22 @@ pub struct Restore {
     pub moves: Moves,
 }
 
+/// mpirun in its environment, and the words that tell it how many processes to start.
+fn begin<'a>(context: &LaunchContext<'a>) -> Result<(Command, &'a [String])> {
+    let lower = context.lower;
+    let (mpirun, template) = lower
+        .mpirun
+        .split_first()
+        .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
+    let mut command = Command::new(mpirun);
+    command.env_remove(Secret::VARIABLE);
+    environment::for_mpi(&mut command, lower);
+    if let Some(shell) = &context.start.remote_shell {
+        hosts::use_remote_shell(&mut command, shell);
+    }
+    Ok((command, template))
+}
+
 /// mpirun with all that it is told: once for each program of the job.
 pub fn command(
     context: &LaunchContext,
@@ -56,17 +72,8 @@ pub fn command(
     restore: Option<&Restore>,
 ) -> Result<Command> {
     let LaunchContext { lower, start, hosts, .. } = context;
-    let (mpirun, template) = lower
-        .mpirun
-        .split_first()
-        .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
-    let mut command = Command::new(mpirun);
-    command.env_remove(Secret::VARIABLE);
-    environment::for_mpi(&mut command, lower);
+    let (mut command, template) = begin(context)?;
     let family = lower.family;
-    if let Some(shell) = &start.remote_shell {
-        hosts::use_remote_shell(&mut command, shell);
-    }
     guarded::guard(&mut command, &start.save_on);
     if family == Family::OpenMpi {
         guarded::guard_helpers(&mut command, &context.prefix.fermata()?, start, record, job);
@@ -112,16 +119,7 @@ pub fn helpers(
     words: &[OsString],
 ) -> Result<Command> {
     let LaunchContext { lower, start, .. } = context;
-    let (mpirun, template) = lower
-        .mpirun
-        .split_first()
-        .with_context(|| format!("MPI '{}' has no mpirun; add it again", lower.name))?;
-    let mut command = Command::new(mpirun);
-    command.env_remove(Secret::VARIABLE);
-    environment::for_mpi(&mut command, lower);
-    if let Some(shell) = &start.remote_shell {
-        hosts::use_remote_shell(&mut command, shell);
-    }
+    let (mut command, template) = begin(context)?;
     let count = hosts.all().len().to_string();
     command.args(template.iter().map(|arg| arg.replace("{n}", &count)));
     hosts.give_to(&mut command, lower.family);

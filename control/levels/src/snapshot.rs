@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a snapshot that lies on hosts, and what a host has of it.
 
+use crate::level::Level;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -80,6 +81,41 @@ pub enum Item {
     Copy(u32),
     /// Its parities, of a set with so many.
     Parities(u32),
+}
+
+impl Item {
+    /// As messages write it: kind and number.
+    #[must_use]
+    pub fn written(self) -> (u32, u32) {
+        match self {
+            Self::Images => (0, 0),
+            Self::Copy(home) => (1, home),
+            Self::Parities(parities) => (2, parities),
+        }
+    }
+
+    /// What `written` has written; `None`: there is no such thing.
+    #[must_use]
+    pub fn read(kind: u64, number: u64) -> Option<Self> {
+        let number = u32::try_from(number).ok()?;
+        match kind {
+            0 => Some(Self::Images),
+            1 => Some(Self::Copy(number)),
+            2 => Some(Self::Parities(number)),
+            _ => None,
+        }
+    }
+
+    /// The level that it is a part of.
+    #[must_use]
+    pub fn level(self) -> Level {
+        match self {
+            Self::Images => Level::Local,
+            Self::Copy(_) => Level::Partner,
+            Self::Parities(1) => Level::Xor,
+            Self::Parities(parities) => Level::Rs(parities),
+        }
+    }
 }
 
 /// An item, and of which snapshot.

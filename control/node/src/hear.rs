@@ -6,10 +6,10 @@ use fermata_types::{FrameBuffer, Message};
 use std::io;
 
 /// Blocks for the next whole message; `None` when the peer has closed.
-pub(crate) fn hear(
-    connection: &mut Connection,
-    frames: &mut FrameBuffer,
-) -> io::Result<Option<Message>> {
+///
+/// # Errors
+/// The line has broken, was silent for too long, or brings what is no message.
+pub fn hear(connection: &mut Connection, frames: &mut FrameBuffer) -> io::Result<Option<Message>> {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         if let Some(message) = frames.pop().map_err(io::Error::other)? {

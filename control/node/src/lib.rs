@@ -21,6 +21,7 @@ mod server;
 mod stores;
 
 pub use endpoint::Endpoint;
+pub use hear::hear;
 pub use images::LocalImages;
 pub use server::{Options, run};
 pub use stores::{Gathered, Places, RemotePeers, StoreServer, gather};

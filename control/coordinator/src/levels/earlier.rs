@@ -5,7 +5,7 @@
 //! Invariant: what may be another job's of the same name stays. Only what the same program with the
 //!            same arguments has left is known to be the job's.
 
-use fermata_levels::{Chain, Id, Level};
+use fermata_levels::{Chain, Id, Item, Level};
 use fermata_storage::Kept;
 use fermata_types::{Manifest, StoreHolds};
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,8 @@ impl Earlier {
         let (_, levels) =
             self.on_hosts.entry(kept.snapshot.id).or_insert_with(|| (kept, BTreeSet::new()));
         levels.insert(Level::Local);
-        levels.extend(holds.items.iter().filter_map(|item| level_of(*item)));
+        let items = holds.items.iter().filter_map(|(kind, number)| Item::read(*kind, *number));
+        levels.extend(items.map(Item::level));
     }
 
     /// The job's directory has these.
@@ -63,15 +64,5 @@ fn command_of(manifest: &Manifest) -> (PathBuf, &[OsString]) {
     match manifest.argv.split_first() {
         None => (PathBuf::from(&manifest.cwd), &[]),
         Some((program, arguments)) => (Path::new(&manifest.cwd).join(program), arguments),
-    }
-}
-
-/// Kind and number, as in `STORE_READ`.
-fn level_of((kind, number): (u64, u64)) -> Option<Level> {
-    match (kind, u32::try_from(number).ok()?) {
-        (1, _) => Some(Level::Partner),
-        (2, 1) => Some(Level::Xor),
-        (2, parities) => Some(Level::Rs(parities)),
-        _ => None,
     }
 }

@@ -2,15 +2,13 @@
 //! The stores of hosts (`fermata_storage::HostStore`) between hosts: each is read over lines of
 //! their own under the run's secret, by whoever makes copies and parities and by a restart.
 //!
-//! Floors, each of which knows only those before it: `item` (how what is asked for is written);
-//! `serve` (a host's store, for others); `peers` (those of other hosts, from here); `gather` (a
-//! restart's images from all of them).
+//! Floors, each of which knows only those before it: `serve` (a host's store, for others); `peers`
+//! (those of other hosts, from here); `gather` (a restart's images from all of them).
 //!
 //! Invariant: nobody writes to another host's store; a line only asks for bytes.
 //! Invariant: a peer names no paths: snapshots have numbers and times, what is in one has kinds.
 
 mod gather;
-mod item;
 mod peers;
 mod serve;
 #[cfg(test)]

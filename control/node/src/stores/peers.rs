@@ -2,7 +2,6 @@
 //! The stores of other hosts, read from here. A line to each that is needed, dialled when it is,
 //! and once more when it has broken.
 
-use super::item;
 use crate::hear::hear;
 use fermata_levels::{Id, Item};
 use fermata_parity::Sums;
@@ -129,12 +128,9 @@ impl RemotePeers {
 
 fn read_holds(holds: &StoreHolds) -> io::Result<(Kept, BTreeSet<Item>)> {
     let kept: Kept = serde_json::from_slice(&holds.record).map_err(io::Error::other)?;
-    let item = |(kind, number): &(u64, u64)| {
-        item::read(u32::try_from(*kind).ok()?, u32::try_from(*number).ok()?)
-    };
     // What only a newer version knows is nothing to us.
-    let items = holds.items.iter().filter_map(item).collect();
-    Ok((kept, items))
+    let items = holds.items.iter().filter_map(|(kind, number)| Item::read(*kind, *number));
+    Ok((kept, items.collect()))
 }
 
 impl Peers for RemotePeers {
@@ -150,7 +146,7 @@ impl Peers for RemotePeers {
             return store.reader(kept, item)?.read_at(bytes, offset);
         }
         let Id { taken_ms, epoch } = kept.snapshot.id;
-        let (kind, number) = item::written(item);
+        let (kind, number) = item.written();
         let mut at = offset;
         for piece in bytes.chunks_mut(PIECE) {
             let length = u32::try_from(piece.len()).map_err(io::Error::other)?;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A host's store, for others: a listener, and a thread for each line that reads.
 
-use super::item;
 use crate::hear::hear;
 use fermata_levels::{Id, Item};
 use fermata_storage::{HostStore, Kept, PartReader};
@@ -145,7 +144,7 @@ impl Line {
     fn read(&mut self, wish: &StoreRead) -> io::Result<Vec<u8>> {
         let id = Id { taken_ms: wish.taken_ms, epoch: wish.epoch };
         let strange = || io::Error::other("no host has such a thing");
-        let item = item::read(wish.kind, wish.number).ok_or_else(strange)?;
+        let item = Item::read(wish.kind.into(), wish.number.into()).ok_or_else(strange)?;
         if wish.job != self.job {
             return Err(self.is_another());
         }
@@ -178,8 +177,8 @@ pub(crate) fn all_of(store: &HostStore) -> io::Result<Vec<StoreHolds>> {
     let (all, _) = store.kept();
     let holds = |kept: &Kept| -> io::Result<StoreHolds> {
         let items = store.holdings(kept);
-        let pair = |item| {
-            let (kind, number) = item::written(item);
+        let pair = |item: Item| {
+            let (kind, number) = item.written();
             (kind.into(), number.into())
         };
         Ok(StoreHolds {
