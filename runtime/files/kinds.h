@@ -21,6 +21,8 @@ enum KeptValue { kKept = 0, kKeptMode = 1, kKeptOwner = 2 };
 /// kDeletedDevice: with the inode it tells the object; 0, as older images have it, = any.
 enum DeletedValue { kDeletedMode = 0, kDeletedSeals = 1, kDeletedIsObject = 2, kDeletedDevice = 3 };
 enum SocketValue { kSocketType = 0, kSocketDomain = 1, kSocketSendBytes = 2, kSocketShut = 3 };
+/// In kSocketShut: the program connects it again itself, so it comes back as a fresh one.
+inline constexpr u64 kSocketReconnects = 16;
 enum TimerValue { kTimerClock = 0, kTimerTicks = 1, kTimerValueNs = 2, kTimerIntervalNs = 3 };
 /// In kTimerClock: kTimerValueNs is a time of the day, since 1970, and not what is left.
 inline constexpr u64 kAbsoluteTimer = u64(1) << 32;

@@ -149,6 +149,7 @@ Status refuse_option(Saver& saver, const image::ImageFile& file, const Option& o
 }  // namespace
 
 Status finish_options(Saver& saver, const image::ImageFile& file) {
+  if (file.values[kSocketShut] & kSocketReconnects) return success();
   const u64 type = file.values[kSocketType];
   const Result<u64> fresh = sys::call(SYS_socket, file.values[kSocketDomain],
                                       (type & 0xff) | sys::kCloseOnExec, type >> 32);

@@ -33,6 +33,9 @@ struct Untold {
 };
 Untold untold[kUntoldCapacity];
 u32 untold_count;  // ever noted; the oldest is overwritten
+constexpr u32 kReconnectingCapacity = 4096;
+u64 reconnecting[kReconnectingCapacity];  // inodes
+u32 reconnecting_count;  // ever noted; the oldest is overwritten
 char paths[kPathBytes];
 u64 path_bytes;
 char fdinfo[1 << 16];
@@ -72,6 +75,17 @@ u64 keep_path(const char* path) {
 }
 
 }  // namespace
+
+void note_reconnects(u64 inode) {
+  const Guard guard;
+  if (!reconnects(inode)) reconnecting[reconnecting_count++ % kReconnectingCapacity] = inode;
+}
+
+bool reconnects(u64 inode) {
+  for (const u64 noted : reconnecting)
+    if (noted == inode) return true;
+  return false;
+}
 
 void note_untold(u64 inode, const char* what) {
   const Guard guard;

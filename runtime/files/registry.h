@@ -23,6 +23,12 @@ void note_watch(int fd, u64 number, const char* path);
 /// The path of the watched file that fdinfo calls (inode, device); null if it was never noted.
 const char* watched_path(u64 inode, u64 device);
 
+/// An option of SOL_SOCKET that no kernel knows, with which a program says that it connects a TCP
+/// socket again itself (fermata_reconnects in interface/fermata.h).
+inline constexpr u32 kReconnectsOption = 0x4645524d;
+void note_reconnects(u64 inode);
+bool reconnects(u64 inode);
+
 /// The socket of this inode has an option that getsockopt(2) does not tell of. Text: what it has.
 void note_untold(u64 inode, const char* what);
 const char* untold_of(u64 inode);  // null: none

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Socketpairs with both ends in the application, or one end where the other has been closed; and
 // sockets that were neither connected nor bound. Queued messages are peeked at with SO_PEEK_OFF.
-// Every other socket leads out of the process and is refused with the name of its peer.
+// A TCP socket that the program connects again itself comes back as a fresh one, with nothing of
+// what was in it. Every other socket leads out of the process and is refused with the name of its
+// peer.
 #include "files/contents.h"
 #include "files/registry.h"
 #include "files/restore.h"
@@ -103,6 +105,11 @@ bool is_fresh(int fd, u64 domain) {
   return any;
 }
 
+bool is_tcp(int fd, u64 domain, u64 type) {
+  const bool inet = domain == sys::kAfInet || domain == sys::kAfInet6;
+  return inet && type == sys::kSockStream && option(fd, sys::kSoProtocol) == sys::kIpProtoTcp;
+}
+
 u32 poll_peer(int fd) {
   struct {
     int fd;
@@ -175,6 +182,10 @@ Status describe_socket(Saver& saver, image::ImageFile& file) {
   file.values[kSocketDomain] = domain;
   file.values[kSocketSendBytes] = option(file.fd, sys::kSoSndBuf);
   if (domain == sys::kAfUnix && peer_of(file.inode)) return success();
+  if (is_tcp(file.fd, domain, type) && reconnects(file.inode)) {
+    file.values[kSocketShut] = kSocketReconnects;
+    return success();
+  }
   if (!is_fresh(file.fd, domain)) return refuse(saver, file, domain, type);
   const char* const what = untold_of(file.inode);
   if (!what) return success();

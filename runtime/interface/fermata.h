@@ -17,6 +17,7 @@
 
 #include <stddef.h>
 #include <sys/auxv.h>
+#include <sys/socket.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -162,6 +163,22 @@ static __inline__ int fermata_exclude(void *address, size_t bytes) {
 static __inline__ int fermata_include(void *address, size_t bytes) {
   const struct fermata_table *const table = fermata_find();
   return table ? table->include(address, bytes) : FERMATA_ABSENT;
+}
+
+/*
+ * The program connects this TCP socket again itself after a restart, so it need not be saved: there
+ * its descriptor is one of a fresh socket, neither bound nor connected, and what had been sent and
+ * not been read is lost. Where the job just continues it is what it was. A callback is told of a
+ * restart. It holds for the socket, until that is closed, not for its number.
+ * FERMATA_MISUSE: no socket.
+ */
+#define FERMATA_RECONNECTS 0x4645524d
+static __inline__ int fermata_reconnects(int descriptor) {
+  const int yes = 1;
+  if (!fermata_find()) return FERMATA_ABSENT;
+  return setsockopt(descriptor, SOL_SOCKET, FERMATA_RECONNECTS, &yes, sizeof yes) == 0
+             ? 0
+             : FERMATA_MISUSE;
 }
 
 /*

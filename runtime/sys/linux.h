@@ -33,6 +33,7 @@ inline constexpr i32
     kEpipe = 32,
     kEnosys = 38,
     kEloop = 40,
+    kEnotsock = 88,
     kEnoprotoopt = 92,
     kEnobufs = 105,
     kEtimedout = 110,

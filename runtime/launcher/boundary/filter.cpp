@@ -16,6 +16,7 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 
+#include "files/registry.h"
 #include "halves/layout.h"
 #include "launcher/boundary/guest.h"
 #include "launcher/config.h"
@@ -178,12 +179,12 @@ struct Filter {
 constexpr u32 kShifted[] = {sys::kClockMonotonic, sys::kClockMonotonicRaw,
                             sys::kClockMonotonicCoarse, sys::kClockBoottime,
                             sys::kClockBoottimeAlarm};
-// By number, of whatever level: process/undone.cpp tells them apart.
+// By number, of whatever level: process/undone.cpp tells them apart. The last one is no kernel's.
 constexpr u32 kUntoldOptions[] = {
     sys::kTcpMd5Sig, sys::kIpXfrmPolicy, sys::kIpv6AddMembership, sys::kIpv6JoinAnycast,
     sys::kTcpUlp, sys::kIpAddMembership, sys::kTcpAoAddKey, sys::kIpAddSourceMembership,
     sys::kMcastJoinGroup, sys::kMcastJoinSourceGroup, sys::kIpv6PktInfo,
-    sys::kSoAttachReuseportCbpf, sys::kSoAttachReuseportEbpf};
+    sys::kSoAttachReuseportCbpf, sys::kSoAttachReuseportEbpf, files::kReconnectsOption};
 constexpr u8 kShiftedCount = sizeof kShifted / sizeof *kShifted;
 
 constexpr u32 kTrapUpper = SECCOMP_RET_TRAP | u32(Half::kUpper);

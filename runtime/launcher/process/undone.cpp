@@ -103,7 +103,18 @@ const char* untold_option(u64 level, u64 name) {
   return nullptr;
 }
 
+u64 note_reconnects(int fd) {
+  sys::KernelStat info;
+  if (is_forked_child()) return u64(-i64(sys::kEnoprotoopt));
+  if (const Result<u64> found = sys::fstat(fd, &info); !found) return u64(-i64(found.error));
+  if ((info.mode & sys::kTypeMask) != sys::kTypeSocket) return u64(-i64(sys::kEnotsock));
+  files::note_reconnects(info.ino);
+  return 0;
+}
+
 u64 set_option(const u64 (&a)[6]) {
+  if (u32(a[1]) == sys::kSolSocket && u32(a[2]) == files::kReconnectsOption)
+    return note_reconnects(int(a[0]));
   const u64 result = pass_on(SYS_setsockopt, a);
   const char* const what = result == 0 ? untold_option(u32(a[1]), u32(a[2])) : nullptr;
   sys::KernelStat info;
