@@ -16,9 +16,10 @@ install -m 644 lib/ftcoll/transport/include/ftcoll.h lib/ftcoll/mpi/include/ftco
   build/include
 install -m 755 lib/ftcoll/mpi/survive.sh "$out/survive"
 # Only what the headers and the MPI name can be seen from outside.
-echo '{ global: MPI_*; mpi_*; MPI_*_; ftc_*; local: *; };' > "$out/$name/exported"
+echo '{ global: MPI_*; mpi_*; ompi_*_f; ftc_*; local: *; };' > "$out/$name/exported"
 "$mpicc" -x c++ -std=c++20 -O2 -g -Wall -Wextra -fPIC -fno-exceptions -fno-rtti \
-  -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -Ibuild/include -shared lib/ftcoll/mpi/*.cpp \
+  -DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX -Ibuild/include -Iruntime/interface \
+  -shared lib/ftcoll/mpi/*.cpp \
   -L"$out" -lftcoll -lstdc++ -pthread -Wl,-soname,libftcoll_mpi.so -Wl,-rpath,'$ORIGIN/..' \
   -Wl,--version-script="$out/$name/exported" -o "$out/$name/libftcoll_mpi.so.new"
 mv -f "$out/$name/libftcoll_mpi.so.new" "$out/$name/libftcoll_mpi.so"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "marks.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/random.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -16,10 +14,15 @@
 #include <mutex>
 #include <string>
 
+#include "addresses.h"
+#include "fermata.h"
+#include "reunion.h"
+
 namespace ftcoll {
 namespace {
 
 constexpr int kAddressBytes = 64;
+constexpr int kSeekings = 2000;  // a millisecond each
 constexpr uint32_t kDeadlineMs = 600'000;  // ftcoll.h
 constexpr int kLongestMs = 24 * 3600 * 1000;
 
@@ -28,6 +31,7 @@ struct World {
   ftc_world* world;
   MPI_Group group;
   uint64_t id;  // drawn by one of them
+  Reunion* reunion;  // null: none of them is ever saved
 };
 
 // What the first process of a new world tells the others.
@@ -39,6 +43,7 @@ struct Invitation {
 
 std::mutex preparing;  // of keyval and error_codes
 std::mutex lock;       // of worlds and marks
+std::mutex closing;    // before it: held, no world is closed
 std::vector<World> worlds;
 std::vector<Mark*> marks;
 std::array<int, FTC_JOIN + 1> error_codes;  // of the codes that no MPI has
@@ -107,35 +112,13 @@ uint32_t milliseconds(const char* name) {
   return 0;
 }
 
-// The address of an interface that other hosts may reach, or an empty text.
-std::string outside_address() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return {};
-  std::string found;
-  for (const ifaddrs* at = all; at && found.empty(); at = at->ifa_next) {
-    const bool is_up = (at->ifa_flags & IFF_UP) && !(at->ifa_flags & IFF_LOOPBACK);
-    if (!is_up || !at->ifa_addr || at->ifa_addr->sa_family != AF_INET) continue;
-    char text[INET_ADDRSTRLEN];
-    const auto* const in = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
-    if (inet_ntop(AF_INET, &in->sin_addr, text, sizeof text)) found = text;
-  }
-  freeifaddrs(all);
-  return found;
-}
-
-// Where to listen: at the loopback interface if all are on this host. Collective.
-int choose_address(MPI_Comm comm, std::string& address) {
-  MPI_Comm here = MPI_COMM_NULL;
-  int error = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
-  if (error != MPI_SUCCESS) return error;
-  int size = 0, size_here = 0;
-  PMPI_Comm_size(comm, &size);
-  PMPI_Comm_size(here, &size_here);
-  PMPI_Comm_free(&here);
-  const char* const chosen = std::getenv("FTCOLL_ADDRESS");
-  if (chosen) address = chosen;
-  else address = size_here == size ? "127.0.0.1" : outside_address();
-  return MPI_SUCCESS;
+// Whether all are on this host. Collective.
+int ask_for_hosts(MPI_Comm comm, int size, bool& is_only_host) {
+  const uint64_t mine = number_of_this_host();
+  std::vector<uint64_t> all(static_cast<size_t>(size));
+  const int error = PMPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm);
+  is_only_host = std::all_of(all.begin(), all.end(), [&](uint64_t one) { return one == mine; });
+  return error;
 }
 
 ftc_options options_with(const std::string& address) {
@@ -146,7 +129,23 @@ ftc_options options_with(const std::string& address) {
   options.deadline_ms = milliseconds("FTCOLL_DEADLINE_MS");
   const char* const only_silence = std::getenv("FTCOLL_ONLY_SILENCE");
   options.only_silence = only_silence && std::strcmp(only_silence, "1") == 0;
+  options.may_part = may_be_saved();
   return options;
+}
+
+// Listens, and tells where. Nothing is an error here: who does not listen has port 0.
+ftc_door* open_door(const Invitation& invitation, const std::string& listen_at, Place& place) {
+  ftc_door* door = nullptr;
+  char text[kAddressBytes] = {};
+  const ftc_options options = options_with(listen_at);
+  if (!place.addresses[0]) {
+    say("FTCOLL_ADDRESS", kNoAddress);
+  } else if (ftc_listen(invitation.key, &options, &door, text, sizeof text) != FTC_OK) {
+    say("listening", ftc_error());
+  } else {
+    place.port = port_in(text);
+  }
+  return door;
 }
 
 // Connects the processes of a communicator. Collective. An error of the MPI, or FTC_JOIN's.
@@ -163,33 +162,60 @@ int make_world(MPI_Comm comm, World& made) {
   }
   int error = PMPI_Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, comm);
   if (error != MPI_SUCCESS) return error;
+  bool is_only_host = false;
+  error = ask_for_hosts(comm, size, is_only_host);
+  if (error != MPI_SUCCESS) return error;
   std::string listen_at;
-  error = choose_address(comm, listen_at);
+  Place mine = choose_place(!is_only_host, listen_at);
+  ftc_door* const door = open_door(invitation, listen_at, mine);
+  std::vector<Place> places(static_cast<size_t>(size));
+  error = PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, places.data(), sizeof mine, MPI_BYTE, comm);
   if (error != MPI_SUCCESS) return error;
-  char mine[kAddressBytes] = {};
-  ftc_door* door = nullptr;
-  const ftc_options options = options_with(listen_at);
-  if (ftc_listen(invitation.key, &options, &door, mine, sizeof mine) != FTC_OK) {
-    say("listening", ftc_error());
-    mine[0] = 0;
-  }
-  std::vector<char> texts(static_cast<size_t>(size) * kAddressBytes);
-  error =
-      PMPI_Allgather(mine, kAddressBytes, MPI_CHAR, texts.data(), kAddressBytes, MPI_CHAR, comm);
-  if (error != MPI_SUCCESS) return error;
-  std::vector<const char*> addresses;
+  std::vector<std::string> ways;
   bool all_listen = invitation.is_good;
-  for (int other = 0; other < size; ++other) {
-    addresses.push_back(&texts[static_cast<size_t>(other) * kAddressBytes]);
-    all_listen &= addresses.back()[0] != 0;
+  for (const Place& place : places) {
+    ways.push_back(ways_to(place, mine.host));
+    all_listen &= place.port != 0;
   }
   if (!all_listen) return error_codes[FTC_JOIN];
+  std::vector<const char*> addresses;
+  for (const std::string& way : ways) addresses.push_back(way.c_str());
   made.id = invitation.id;
+  error = PMPI_Comm_group(comm, &made.group);
+  // No duplicate: that would call what the program has said is to be called for its attributes.
+  MPI_Comm own = MPI_COMM_NULL;
+  if (error == MPI_SUCCESS && may_be_saved()) error = PMPI_Comm_create(comm, made.group, &own);
+  if (error != MPI_SUCCESS) return error;
   if (ftc_meet(door, rank, size, addresses.data(), &made.world) != FTC_OK) {
     say("connecting", ftc_error());
     return error_codes[FTC_JOIN];
   }
-  return PMPI_Comm_group(comm, &made.group);
+  if (own != MPI_COMM_NULL) made.reunion = new Reunion(made.world, own);
+  return MPI_SUCCESS;
+}
+
+// Around a checkpoint, on a thread of Fermata's.
+void at_checkpoint(int when, void*) {
+  const auto all = [](const auto& of_one) {
+    const std::lock_guard staying(closing);
+    const std::vector<World> now = [] {
+      const std::lock_guard guard(lock);
+      return worlds;
+    }();
+    return std::all_of(now.begin(), now.end(), [&](const World& world) {
+      return !world.reunion || of_one(*world.reunion);
+    });
+  };
+  all([when](Reunion& reunion) {
+    switch (when) {
+      case FERMATA_BEFORE: reunion.hold(); break;
+      case FERMATA_RESTART: reunion.part(); break;
+      default: reunion.release();
+    }
+    return true;
+  });
+  const auto has_found = [](Reunion& reunion) { return reunion.seek_at_once(); };
+  for (int i = 0; when == FERMATA_RESTART && i < kSeekings && !all(has_found); ++i) usleep(1000);
 }
 
 // The ranks in a world of the members of a group; empty if they are not all in it.
@@ -239,6 +265,9 @@ int mark(MPI_Comm comm) {
     error = make_world(comm, world);
     if (error != MPI_SUCCESS) return raise_error(comm, error);
     const std::lock_guard guard(lock);
+    if (world.reunion && worlds.empty()) {
+      fermata_callback(FERMATA_ON_OWN_THREAD, at_checkpoint, nullptr);
+    }
     worlds.push_back(world);
   }
   if (!made && find_comm(group, &made) != FTC_OK) {
@@ -302,15 +331,21 @@ bool leave_all() {
   for (const World& world : worlds) {
     ftc_comm* all = nullptr;
     ftc_ended ended = {};
-    // All living processes get the same verdict, and so do the same in MPI_Finalize.
     if (ftc_comm_all(world.world, &all) != FTC_OK) continue;
+    // All living processes get the same verdict, and so do the same in MPI_Finalize. The second one
+    // keeps everybody until all have the first one's.
     is_dead |= ftc_barrier(all, &ended) != FTC_OK || ended.contributions < ended.processes;
+    ftc_barrier(all, nullptr);
     ftc_comm_free(all);
   }
+  const std::lock_guard staying(closing);
   const std::lock_guard guard(lock);
   for (Mark* const mark : marks) ftc_comm_free(mark->comm);
   marks.clear();  // What the attributes point to is looked at no more.
-  for (const World& world : worlds) ftc_leave(world.world);
+  for (const World& world : worlds) ftc_close(world.world);
+  if (!worlds.empty() && worlds[0].reunion) {
+    fermata_no_callback(FERMATA_ON_OWN_THREAD, at_checkpoint, nullptr);
+  }
   worlds.clear();
   return is_dead;
 }

@@ -40,6 +40,35 @@ bool is_row(MPI_Datatype type) {
   return result;
 }
 
+// A buffer as MPI_Pack and MPI_Unpack take it. MPICH's do nothing at MPI_BOTTOM: there it is one
+// element of a type that leads from a byte of this object to all of them.
+class Buffer {
+ public:
+  Buffer(void* buffer, MPI_Count elements, MPI_Datatype of)
+      : at(buffer ? buffer : &origin_), count(static_cast<int>(elements)), type(of) {
+    if (buffer) return;
+    const MPI_Aint distance = -reinterpret_cast<MPI_Aint>(&origin_);
+    error = PMPI_Type_create_hindexed(1, &count, &distance, of, &moved_);
+    if (error == MPI_SUCCESS) error = PMPI_Type_commit(&moved_);
+    type = moved_;
+    count = 1;
+  }
+  ~Buffer() {
+    if (moved_ != MPI_DATATYPE_NULL) PMPI_Type_free(&moved_);
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* const at;
+  int count;
+  MPI_Datatype type;
+  int error = MPI_SUCCESS;
+
+ private:
+  char origin_ = 0;
+  MPI_Datatype moved_ = MPI_DATATYPE_NULL;
+};
+
 }  // namespace
 
 int layout_of(MPI_Datatype type, Layout& layout) {
@@ -115,20 +144,24 @@ bool own_op(MPI_Op op, ftc_op& own) {
 }
 
 int pack(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count bytes) {
-  int position = 0;
   if (bytes == 0) return MPI_SUCCESS;
   if (count > INT_MAX || bytes > INT_MAX) return MPI_ERR_COUNT;
-  const int error = PMPI_Pack(from, static_cast<int>(count), type, to, static_cast<int>(bytes),
+  const Buffer source(const_cast<void*>(from), count, type);
+  if (source.error != MPI_SUCCESS) return source.error;
+  int position = 0;
+  const int error = PMPI_Pack(source.at, source.count, source.type, to, static_cast<int>(bytes),
                               &position, MPI_COMM_SELF);
   return error == MPI_SUCCESS && position != bytes ? MPI_ERR_TYPE : error;
 }
 
 int unpack(const void* from, MPI_Count bytes, void* to, MPI_Count count, MPI_Datatype type) {
-  int position = 0;
   if (bytes == 0) return MPI_SUCCESS;
   if (count > INT_MAX || bytes > INT_MAX) return MPI_ERR_COUNT;
-  return PMPI_Unpack(from, static_cast<int>(bytes), &position, to, static_cast<int>(count), type,
-                     MPI_COMM_SELF);
+  const Buffer target(to, count, type);
+  if (target.error != MPI_SUCCESS) return target.error;
+  int position = 0;
+  return PMPI_Unpack(from, static_cast<int>(bytes), &position, target.at, target.count,
+                     target.type, MPI_COMM_SELF);
 }
 
 }  // namespace ftcoll

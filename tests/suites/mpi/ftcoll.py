@@ -91,6 +91,17 @@ def _jacobi(mpi):
     return test
 
 
+def _fortran(mpi, way):
+    """Rank 1 of four kills itself; the others have the same calls before and after it."""
+    @timeout(200)
+    def test(work):
+        command = [*kills.surviving(mpi, 4), kills.program(mpi, f"fortran_{way}")]
+        result = process.run(command, 180, env=kills.environment(), cwd=work)
+        said = sorted(re.findall(r"rank (\d) is content", result.out))
+        check_equal(said, ["0", "2", "3"], f"ranks that found all well\n{result.out}{result.err}")
+    return test
+
+
 def _under_fermata(mpi, killed):
     """fermata run --survive: of four ranks these are killed, one after the other."""
     @timeout(300)
@@ -121,9 +132,51 @@ def _under_fermata(mpi, killed):
     return test
 
 
+def _saved(mpi, other):
+    """Checkpoints during calls and between them, restarts under `other`, and then a rank dies."""
+    calls, ranks, victim = 1000, 4, 2
+    held = calls // 5 * 4
+
+    @timeout(300)
+    def test(work):
+        said = work / "calls"
+        said.mkdir()
+        kills.hold(said, range(ranks))
+
+        def reach(call, who=(victim,)):
+            for rank in who:
+                reached = functools.partial(kills.has_reached, said / str(rank), call)
+                process.wait_until(reached, f"call {call} of rank {rank}", 100)
+        job = fermata.Job(work)
+        command = [kills.program(mpi, "kills"), calls, 0, 1, said]
+        job.start(mpi, command, ranks, kills.environment(), ["--survive"])
+        reach(100)
+        job.checkpoint()
+        reach(200)
+        job.checkpoint_and_stop()
+        job.restart(other, ["--survive"])
+        reach(held, range(ranks))
+        job.checkpoint_and_stop()
+        job.restart(other, ["--survive"])
+        for rank in range(ranks):
+            (said / f"hold.{rank}").unlink()
+        reach(held + 20)
+        kills.hold(said, [victim])
+        # What is read of a restarted process is the environment of its first beginning.
+        find = functools.partial(kills.ranks_under_fermata, mpi)
+        check(kills.kill(find, job.running, victim), f"rank {victim} is not there any more")
+        result = job.running.wait(200).expect_success("what is left of the job")
+        outcome = kills.Outcome()
+        kills.judge(kills.read(said, ranks), ranks, True, outcome)
+        check_equal(outcome.different, 0, f"calls that differ: {outcome.why}")
+        check_equal(result.out.count("has come to its end"), ranks - 1, "ranks that have ended")
+    return test
+
+
 def generate():
     found = {}
     for mpi in mpis.MPIS:
+        found[f"test_saved_{mpi}"] = _saved(mpi, mpis.OTHER[mpi])
         found |= {f"test_fermata_{mpi}": slow(_under_fermata(mpi, [])),
                   f"test_fermata_{mpi}_two_die": _under_fermata(mpi, [2, 0]),
                   f"test_fermata_{mpi}_all_die": slow(_under_fermata(mpi, [1, 3, 2, 0]))}
@@ -132,6 +185,8 @@ def generate():
                   f"test_killed_{mpi}": _killed(mpi, 5, 300, 2, False),
                   f"test_killed_{mpi}_mixed": _killed(mpi, 5, 300, 2, True),
                   f"test_monte_carlo_{mpi}": _monte_carlo(mpi), f"test_jacobi_{mpi}": _jacobi(mpi)}
+        for way in ("mpif_h", "mpi", "f08"):
+            found[f"test_fortran_{mpi}_{way}"] = _fortran(mpi, way)
         for ranks in (2, 3, 8, 12):
             kept = _killed(mpi, ranks, 500, min(3, ranks - 1), True)
             found[f"test_killed_{mpi}_{ranks}"] = slow(kept)

@@ -35,6 +35,7 @@ use std::sync::Arc;
 mod call;
 mod machine;
 mod receive;
+mod settled;
 
 pub use machine::Ftco;
 

@@ -10,7 +10,15 @@
 //! ```text
 //! world     processes, lines and deaths, as a model for stateright
 //! subjects  the machines: what they wait for, and what must hold
+//! cases     what is searched for the table in docs/evidence/ftcoll.md: ./x model ftcoll
+//! search    a search of our own, for larger groups
+//!   packed  states as numbers, steps as look-ups
+//!   tables  the numbers
 //! ```
 
+pub mod cases;
+pub mod packed;
+pub mod search;
 pub mod subjects;
+pub mod tables;
 pub mod world;

@@ -57,6 +57,20 @@ impl Subject for Ftco<Members> {
         true
     }
 
+    fn settle(&mut self, group: &Group<Self>, dead: u32) {
+        if group.operations.len() == 1 {
+            Ftco::settle(self, |rank| dead & 1 << rank != 0);
+        }
+    }
+
+    fn ignores(&self, group: &Group<Self>, message: &Self::Message) -> bool {
+        group.operations.len() == 1 && self.is_settled(message)
+    }
+
+    fn is_closed(&self, group: &Group<Self>) -> bool {
+        group.operations.len() == 1 && self.has_ended()
+    }
+
     fn breach(group: &Group<Self>, state: &State<Self>) -> Option<&'static str> {
         for (call, &operation) in group.operations.iter().enumerate() {
             let verdicts = state

@@ -20,6 +20,20 @@ pub trait Subject: Core<Message: Part, Output: Part> + Part {
         false
     }
 
+    /// Forgets what cannot matter any more; `dead`: those who are, a bit each.
+    fn settle(&mut self, _group: &Group<Self>, _dead: u32) {}
+
+    /// Whether a message changes nothing here from now on but what [`Subject::settle`] forgets.
+    fn ignores(&self, _group: &Group<Self>, _message: &Self::Message) -> bool {
+        false
+    }
+
+    /// Whether all that it still does is to answer: each message by itself, whatever came before,
+    /// to its sender alone.
+    fn is_closed(&self, _group: &Group<Self>) -> bool {
+        false
+    }
+
     /// What is wrong with what the living processes have got so far.
     fn breach(group: &Group<Self>, state: &State<Self>) -> Option<&'static str>;
 }
@@ -55,6 +69,8 @@ pub struct State<C: Subject> {
     pub entered: Vec<usize>,
     lines: BTreeMap<(Rank, Rank), VecDeque<C::Message>>,
     deaths: usize,
+    /// Known to be no end, or else whoever asks looks what can happen.
+    is_midway: bool,
 }
 
 /// What happens to one process.
@@ -81,6 +97,19 @@ pub struct Move {
 }
 
 impl<C: Subject> State<C> {
+    /// Without processes, and nothing under way: at an end, or known to be none.
+    pub(crate) fn bare(is_end: bool) -> Self {
+        Self {
+            cores: vec![],
+            alive: vec![],
+            outputs: vec![],
+            entered: vec![],
+            lines: BTreeMap::new(),
+            deaths: 0,
+            is_midway: !is_end,
+        }
+    }
+
     fn rank(index: usize) -> Rank {
         Rank::try_from(index).unwrap_or(Rank::MAX)
     }
@@ -125,7 +154,7 @@ impl<C: Subject> Group<C> {
 
     /// Whether nothing can happen but deaths.
     pub fn is_over(&self, state: &State<C>) -> bool {
-        self.happenings(state).is_empty()
+        !state.is_midway && self.happenings(state).is_empty()
     }
 
     fn kill(&self, state: &mut State<C>, at: Rank) {
@@ -197,6 +226,7 @@ impl<C: Subject> Model for Group<C> {
             entered: vec![0; size],
             lines: BTreeMap::new(),
             deaths: 0,
+            is_midway: false,
         };
         if self.enters_apart {
             return vec![state];

@@ -2,14 +2,13 @@
 //! Small groups in all orders. Larger ones: `cargo test --release -- --ignored`.
 #![allow(clippy::print_stdout)] // Numbers of states, for whoever runs it with --nocapture.
 
-use fermata_ftcoll::broadcast::{Begin, Dissemination, Gossip, Plan, Until};
 use fermata_ftcoll::correction::Rule;
 use fermata_ftcoll::ftco::{Damage, Operation};
 use fermata_ftcoll::tree::Tree;
+use fermata_ftcoll_model::cases::{gossip_plan, tree_plan};
 use fermata_ftcoll_model::subjects::{broadcast, ftco, reduction};
 use fermata_ftcoll_model::world::{Group, Subject};
 use stateright::{Checker, Model};
-use std::sync::Arc;
 
 use Operation::{Allreduce, Bcast, Reduce};
 
@@ -70,16 +69,6 @@ fn ftco_of_three_in_two_calls() {
 
 #[test]
 #[ignore = "long: run it in release"]
-fn ftco_of_five_with_two_deaths() {
-    for operation in [Bcast, Allreduce, Reduce] {
-        for (name, tree) in trees(5) {
-            holds(&format!("5, {operation:?}, {name}"), ftco(tree, &[operation], 2, None));
-        }
-    }
-}
-
-#[test]
-#[ignore = "long: run it in release"]
 fn fail_proof_of_four_and_five() {
     for (size, faults) in [(4, 2), (5, 1)] {
         let rule = Rule::FailProof { faults };
@@ -104,17 +93,6 @@ fn a_damaged_ftco_is_caught() {
             .any(|(_, tree)| search(ftco(tree, &[operation], 2, Some(damage))).1.is_some());
         assert!(caught, "{damage:?} is not seen");
     }
-}
-
-fn tree_plan(size: u32, rule: Rule) -> Plan {
-    let dissemination = Dissemination::Tree(Arc::new(Tree::kary(size, 2)));
-    Plan { size, dissemination, correction: rule, begin: Begin::WhenSent }
-}
-
-fn gossip_plan(size: u32, rule: Rule) -> Plan {
-    let until = Until::Steps { steps: 2, hop: 1 };
-    let dissemination = Dissemination::Gossip(Gossip { seed: 3, until });
-    Plan { size, dissemination, correction: rule, begin: Begin::WhenSent }
 }
 
 #[test]

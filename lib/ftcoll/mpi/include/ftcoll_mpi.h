@@ -37,6 +37,10 @@ int ftc_is_marked(MPI_Comm comm);
 // gets the dead ones whose contributions the last result lacks. `ended` may be NULL.
 int ftc_last(MPI_Comm comm, ftc_ended *ended);
 
+// For Fortran, with integers for communicators (with mpi_f08: comm%MPI_VAL):
+//     call ftc_mark(comm, ierror)
+//     call ftc_last(comm, code, contributions, missing, room)
+
 #ifdef __cplusplus
 }
 #endif

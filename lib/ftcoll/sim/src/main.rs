@@ -9,6 +9,8 @@ use fermata_ftcoll_sim::page::{Table, fill};
 use std::path::Path;
 use std::process::ExitCode;
 
+/// What stands from this heading on is from elsewhere, and stays.
+const NOT_SIMULATED: &str = "\n## Not simulated\n";
 const USAGE: &str = "usage: ./x sim ftcoll [--full] [--seed N] [--write]";
 
 const HEAD: &str = "\
@@ -80,7 +82,10 @@ fn page(arguments: &Arguments, found: &Findings) -> String {
 
 fn write(page: &str, found: &Findings) -> std::io::Result<()> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
-    std::fs::write(docs.join("evidence/ftcoll.md"), page)?;
+    let document = docs.join("evidence/ftcoll.md");
+    let before = std::fs::read_to_string(&document)?;
+    let rest = before.find(NOT_SIMULATED).map_or("", |at| &before[at..]);
+    std::fs::write(document, format!("{page}{rest}"))?;
     for (name, text) in &found.pictures {
         std::fs::write(docs.join("img").join(name), format!("{}\n", text.trim_end()))?;
     }

@@ -73,6 +73,7 @@ typedef struct {
   uint32_t timeout_step_ms;  // more for each level of the tree above the leaves (2)
   uint32_t deadline_ms;      // of a call that somebody who lives does not enter (600 000)
   uint32_t only_silence;     // not 0: a connection that breaks is no death
+  uint32_t may_part;         // not 0: connections may be made again, see ftc_part()
 } ftc_options;
 
 // The text of what failed last in this thread.
@@ -84,7 +85,8 @@ int ftc_join(ftc_world **world);
 
 // The same by other means: listens for those who know the key, and says where ("IP:PORT"); when
 // all addresses are known, in the order of the ranks, ftc_meet() connects, blocks until all have
-// come, and frees the door.
+// come, and frees the door. A process that may be found at several addresses ("IP:PORT,IP:PORT") is
+// looked for at one after the other.
 int ftc_listen(const uint8_t key[32], const ftc_options *options, ftc_door **door, char *address,
                size_t room);
 int ftc_meet(ftc_door *door, int32_t rank, int32_t size, const char *const *addresses,
@@ -96,6 +98,34 @@ int32_t ftc_size(const ftc_world *world);
 // Waits for the others, at most until the deadline, closes all connections, frees the world. Its
 // communicators are freed before.
 int ftc_leave(ftc_world *world);
+// The same without waiting for anybody: who still needs this process takes it for dead.
+void ftc_close(ftc_world *world);
+
+// A process that is saved with its memory and its threads, and made again elsewhere, as all of its
+// job are at the same moment, while they stand still. ftc_hold() before that: until the next of
+// these calls silence means nothing, and a connection that breaks is no death. ftc_release() where
+// the process just continues. ftc_part() where it was made again: its connections are gone, and
+// what was sent and has not come is sent again when there are new ones. All of a job have
+// `may_part` set, or none.
+void ftc_hold(ftc_world *world);
+void ftc_release(ftc_world *world);
+void ftc_part(ftc_world *world);
+// How many sockets there are; their descriptors, as many as there is room for.
+int32_t ftc_sockets(ftc_world *world, int *descriptors, int32_t room);
+
+// After ftc_part() a process listens again, tells the others where by means of its own, and calls
+// ftc_meet_again() for each process of lower rank of which it has heard ("IP:PORT,IP:PORT"), which
+// does not wait; those of higher rank connect themselves. A thread that waits in a call calls
+// `seeker` for that, several at a time, until all members of the communicator are found; of others
+// nothing is expected, since they may be in no call. `parting` is what ftc_partings() says at the
+// beginning, the number of calls of ftc_part(): if there was another one since, nothing happens
+// (FTC_JOIN, FTC_OK).
+typedef void ftc_seeker(void *context);
+int ftc_seek_by(ftc_world *world, ftc_seeker *seeker, void *context);
+uint32_t ftc_partings(ftc_world *world);
+int ftc_open_again(ftc_world *world, uint32_t parting, const char *ip, char *address,
+                   size_t room);
+int ftc_meet_again(ftc_world *world, uint32_t parting, int32_t rank, const char *address);
 
 // Communicators. Nobody waits; members make those of the same members in the same order.
 int ftc_comm_all(ftc_world *world, ftc_comm **comm);

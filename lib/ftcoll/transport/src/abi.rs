@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // the boundary to C
 
 mod calls;
+mod parting;
 
 use crate::comm::Comm;
 use crate::error::{CallError, JoinError};
@@ -63,6 +64,7 @@ pub struct COptions {
     timeout_step_ms: u32,
     deadline_ms: u32,
     only_silence: u32,
+    may_part: u32,
 }
 
 /// # Safety
@@ -112,6 +114,7 @@ unsafe fn options(given: *const COptions) -> Option<Options> {
     options.timeout_step = time(given.timeout_step_ms, options.timeout_step);
     options.deadline = time(given.deadline_ms, options.deadline);
     options.heeds_closing = given.only_silence == 0;
+    options.may_part = given.may_part != 0;
     Some(options)
 }
 
@@ -183,24 +186,34 @@ pub unsafe extern "C" fn ftc_meet(
     }
     // SAFETY: of `give`, and not used again.
     let door = unsafe { Box::from_raw(door) };
-    let (Some(out), Ok(count), false) = (world, usize::try_from(size), addresses.is_null()) else {
-        return refuse("ftc_meet: no addresses, or no place for the world");
+    let Some(out) = world else { return refuse("ftc_meet: no place for the world") };
+    let (Ok(count), false) = (usize::try_from(size), addresses.is_null()) else {
+        return refuse("ftc_meet: no addresses");
     };
     // SAFETY: the caller's promise.
     let all = unsafe { from_raw_parts(addresses, count) };
-    let mut list = Vec::new();
+    let mut list = Vec::with_capacity(count);
     for (index, &address) in all.iter().enumerate() {
         // SAFETY: likewise.
-        let said = unsafe { text(address) }.unwrap_or("");
-        let Ok(address) = said.parse() else {
-            return join_code(&JoinError::Address { index, count, text: said.to_owned() });
-        };
-        list.push(address);
+        match unsafe { ways(address) } {
+            Ok(ways) => list.push(ways),
+            Err(text) => return join_code(&JoinError::Address { index, count, text }),
+        }
     }
-    match door.meet(rank(me), &list) {
+    match door.meet_at(rank(me), &list) {
         Ok(world) => give(world, out),
         Err(error) => join_code(&error),
     }
+}
+
+/// Where one process may be found; else what was said instead.
+///
+/// # Safety
+/// `address` is a C string.
+unsafe fn ways(address: *const c_char) -> Result<Vec<SocketAddr>, String> {
+    // SAFETY: the caller's promise.
+    let said = unsafe { text(address) }.unwrap_or("");
+    said.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| said.to_owned())
 }
 
 /// `ftc_rank`
@@ -226,6 +239,18 @@ pub unsafe extern "C" fn ftc_leave(world: *mut World) -> c_int {
     }
     // SAFETY: of `give`, and not used again.
     unsafe { Box::from_raw(world) }.leave().map_or_else(code, |()| OK)
+}
+
+/// `ftc_close`
+///
+/// # Safety
+/// `world` is of `ftc_join` or `ftc_meet`, and not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ftc_close(world: *mut World) {
+    if !world.is_null() {
+        // SAFETY: of `give`, and not used again.
+        drop(unsafe { Box::from_raw(world) });
+    }
 }
 
 /// `ftc_comm_all`

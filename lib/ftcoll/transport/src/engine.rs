@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a process knows of its communicators: which machine a message is for, when a machine wants
-//! to be woken, who is dead. It does one round at a time and never waits.
+//! to be woken, who is dead. It does one round at a time and never waits. While nothing can be
+//! concluded from the silence of a member (`Net::is_unsettled_with`) a communicator's clock stands.
 
+use crate::clock::Clock;
 use crate::error::CallError;
 use crate::lane::{Doing, Lane, LaneKey};
 use crate::net::{Arrival, Net};
@@ -11,11 +13,16 @@ use fermata_ftcoll::ftco::{self, Operation, Timeouts, Verdict};
 use fermata_ftcoll::{Actions, Event, Rank, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::time::Instant;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::time::{Duration, Instant};
 
 /// Frames of one process for communicators that are not made here yet. One who sends more is
 /// broken: it could not be so many calls ahead.
 const EARLY_MAX: usize = 4096;
+
+/// Between two looks while connections are held, which end without an event.
+const HELD_STEP: Duration = Duration::from_millis(5);
 
 /// How the processes of a job deal with failures.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +38,7 @@ struct Group {
     /// World ranks, by rank in the communicator.
     members: Vec<Rank>,
     me: Rank,
+    clock: Clock,
     lanes: BTreeMap<LaneKey, Lane>,
     /// Its calls survive nothing: to measure what it costs that others do.
     is_plain: bool,
@@ -51,6 +59,11 @@ impl Group {
         Rank::try_from(self.members.len()).unwrap_or(Rank::MAX)
     }
 
+    /// As its machines have it.
+    fn time(&self, now: Instant) -> Time {
+        Time::try_from(self.clock.at(now).as_nanos()).unwrap_or(Time::MAX)
+    }
+
     fn rank_of(&self, world: Rank) -> Option<Rank> {
         let at = self.members.iter().position(|&member| member == world)?;
         Rank::try_from(at).ok()
@@ -61,7 +74,11 @@ impl Group {
 pub(crate) struct Engine {
     net: Net,
     rules: Rules,
-    begun: Instant,
+    /// A clock may stand.
+    is_unsettled: bool,
+    /// How often all connections were gone, and since when they were last.
+    partings: u32,
+    parted: Instant,
     groups: BTreeMap<u64, Group>,
     /// Bodies for communicators that are not made yet: by whom, what.
     early: BTreeMap<u64, Vec<(Rank, Vec<u8>)>>,
@@ -77,7 +94,9 @@ impl Engine {
         Self {
             net,
             rules,
-            begun: Instant::now(),
+            is_unsettled: false,
+            partings: 0,
+            parted: Instant::now(),
             groups: BTreeMap::new(),
             early: BTreeMap::new(),
             suspected: BTreeSet::new(),
@@ -87,15 +106,80 @@ impl Engine {
         }
     }
 
-    fn now(&self) -> Time {
-        Time::try_from(self.begun.elapsed().as_nanos()).unwrap_or(Time::MAX)
+    /// The time that has passed for a communicator, as far as it counts.
+    pub fn clock(&self, group: u64) -> Duration {
+        self.groups.get(&group).map_or(Duration::ZERO, |group| group.clock.at(Instant::now()))
+    }
+
+    fn mind_clocks(&mut self) {
+        let is_unsettled = self.net.is_unsettled();
+        if is_unsettled || self.is_unsettled {
+            self.is_unsettled = is_unsettled;
+            let now = Instant::now();
+            for group in self.groups.values_mut() {
+                let is_unsettled = |&member: &Rank| self.net.is_unsettled_with(member);
+                group.clock.stand_if(group.members.iter().any(is_unsettled), now);
+            }
+        }
+    }
+
+    /// Before the process stands still for a checkpoint.
+    pub fn hold(&mut self) {
+        self.net.hold();
+        self.mind_clocks();
+    }
+
+    /// After it, where the process just continues.
+    pub fn release(&mut self) {
+        let mut arrivals = Vec::new();
+        self.net.release(&mut arrivals);
+        self.mind_clocks();
+        self.take_in(arrivals);
+    }
+
+    /// After it, in a process that was made again: all connections are gone.
+    pub fn part(&mut self) {
+        self.partings = self.partings.wrapping_add(1);
+        self.parted = Instant::now();
+        self.net.part();
+        self.mind_clocks();
+    }
+
+    /// How often that was.
+    pub fn partings(&self) -> u32 {
+        self.partings
+    }
+
+    /// Since when all connections are gone, if nobody has said yet where a member of the
+    /// communicator is.
+    pub fn apart_since(&self, group: u64) -> Option<Instant> {
+        let group = self.groups.get(&group).filter(|_| self.is_unsettled)?;
+        group.members.iter().any(|&member| self.net.is_apart(member)).then_some(self.parted)
+    }
+
+    /// Listens for the others once more, there too. Returns where.
+    pub fn open_door(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
+        self.net.open_door(address)
+    }
+
+    /// Begins to connect again to a process, at one of these addresses.
+    pub fn meet_again(&mut self, rank: Rank, addresses: &[SocketAddr], until: Instant) {
+        let mut arrivals = Vec::new();
+        self.net.meet_again(rank, addresses, until, &mut arrivals);
+        self.take_in(arrivals);
+    }
+
+    /// The descriptors of all sockets.
+    pub fn sockets(&self) -> Vec<RawFd> {
+        self.net.sockets()
     }
 
     /// Makes a communicator of these world ranks, of which this process is number `me`.
     pub fn make_group(&mut self, id: u64, members: Vec<Rank>, me: Rank) {
-        let group =
-            Group { members, me, lanes: BTreeMap::new(), is_plain: false, state: Use::Free };
+        let (clock, lanes) = (Clock::default(), BTreeMap::new());
+        let group = Group { members, me, clock, lanes, is_plain: false, state: Use::Free };
         self.groups.insert(id, group);
+        self.mind_clocks();
         for (from, body) in self.early.remove(&id).unwrap_or_default() {
             self.deliver(from, &body);
         }
@@ -182,8 +266,10 @@ impl Engine {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.net.turn(&mut arrivals)?;
         self.arrivals = self.take_in(arrivals);
-        let now = self.now();
-        let due = |lane: &Lane| lane.is_due(now);
+        self.mind_clocks();
+        let now = Instant::now();
+        let due =
+            |group: &Group, lane: &Lane| !group.clock.stands() && lane.is_due(group.time(now));
         for to in self.lanes_where(due) {
             self.with_lane(to, |_| Event::Timer);
         }
@@ -207,10 +293,15 @@ impl Engine {
     }
 
     /// How long to wait if nothing comes; `None` if nothing is due.
-    pub fn next_due(&self) -> Option<std::time::Duration> {
-        let lanes = self.groups.values().flat_map(|group| group.lanes.values());
-        let wake = lanes.filter_map(Lane::wake).min()?;
-        Some(std::time::Duration::from_nanos(wake.saturating_sub(self.now())))
+    pub fn next_due(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let due_in = |group: &Group| {
+            let wake = group.lanes.values().filter_map(Lane::wake).min()?;
+            let due = Duration::from_nanos(wake.saturating_sub(group.time(now)));
+            (!group.clock.stands()).then_some(due)
+        };
+        let step = self.net.is_held().then_some(HELD_STEP);
+        self.groups.values().filter_map(due_in).chain(step).min()
     }
 
     /// Whether something waits to be sent.
@@ -218,10 +309,10 @@ impl Engine {
         self.net.is_sending()
     }
 
-    fn lanes_where(&self, is_meant: impl Fn(&Lane) -> bool) -> Vec<Address> {
+    fn lanes_where(&self, is_meant: impl Fn(&Group, &Lane) -> bool) -> Vec<Address> {
         let mut found = Vec::new();
         for (&group, room) in &self.groups {
-            let lanes = room.lanes.iter().filter(|(_, lane)| is_meant(lane));
+            let lanes = room.lanes.iter().filter(|(_, lane)| is_meant(room, lane));
             found.extend(lanes.map(|(&lane, _)| Address { group, lane }));
         }
         found
@@ -270,7 +361,7 @@ impl Engine {
     fn lose(&mut self, world: Rank) {
         self.early.values_mut().for_each(|kept| kept.retain(|(rank, _)| *rank != world));
         if self.rules.heeds_closing {
-            for to in self.lanes_where(|_| true) {
+            for to in self.lanes_where(|_, _| true) {
                 self.tell_death(to, world);
             }
         }
@@ -307,7 +398,9 @@ impl Engine {
         to: Address,
         event: impl FnOnce(&mut Lane) -> Event<ftco::Message<Data>>,
     ) {
-        let now = self.now();
+        let Some(now) = self.groups.get(&to.group).map(|group| group.time(Instant::now())) else {
+            return;
+        };
         let mut actions = std::mem::take(&mut self.actions);
         let Some(lane) = self.lane_of(to) else { return };
         let event = event(lane);

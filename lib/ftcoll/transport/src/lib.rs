@@ -6,8 +6,10 @@
 //! world        a process of a job: meets the others, waits in calls, answers between them
 //!   comm       communicators and their calls          environment   joining by FTCOLL_*
 //!   engine     which machine a message is for, and who is dead; never waits
-//!     lane     the machine of one communicator for one root
+//!     lane     the machine of one communicator for one root; clock, its time
 //!     net      all connections: link (one socket), channel (its secrecy), key
+//!       session   what is kept of one connection until the other end has it
+//! parting      connections that are made again, after a restart from a checkpoint
 //! value, numbers   elements and operations            wire          messages as bytes
 //! ```
 //!
@@ -16,6 +18,7 @@
 
 mod abi;
 mod channel;
+mod clock;
 mod comm;
 mod engine;
 pub mod environment;
@@ -25,6 +28,8 @@ mod lane;
 mod link;
 mod net;
 mod numbers;
+mod parting;
+mod session;
 mod value;
 mod wire;
 mod world;
@@ -33,5 +38,6 @@ pub use comm::{Combine, Comm, Ended};
 pub use error::{CallError, JoinError};
 pub use fermata_ftcoll::Rank;
 pub use key::Key;
+pub use parting::Seeker;
 pub use value::{Function, Kind, Op, UserOp};
 pub use world::{Door, Options, World};

@@ -22,26 +22,32 @@ pub(crate) struct Greeting {
     pub from: Rank,
     /// To whom.
     pub to: Rank,
+    /// How many frames of whom it is said to have come before, on other connections.
+    pub received: u64,
 }
 
 /// In the byte order of the machine: one of another order is no process of this job.
-const MAGIC: u32 = 0x4654_4331;
+const MAGIC: u32 = 0x4654_4332;
+const GREETING_BYTES: usize = 24;
 
 impl Greeting {
     fn frame(self) -> Vec<u8> {
-        let body: Vec<u8> =
+        let mut body: Vec<u8> =
             [MAGIC, self.size, self.from, self.to].into_iter().flat_map(u32::to_ne_bytes).collect();
+        body.extend(self.received.to_ne_bytes());
         [&(body.len() as u64).to_le_bytes()[..], &body].concat()
     }
 
     /// From a body; `None` if it is none.
     pub fn read(body: &[u8]) -> Option<Self> {
-        let body: &[u8; 16] = body.try_into().ok()?;
+        let body: &[u8; GREETING_BYTES] = body.try_into().ok()?;
         let number = |at: usize| {
             let bytes = body[at..].first_chunk().copied().unwrap_or_default();
             u32::from_ne_bytes(bytes)
         };
-        let greeting = Self { size: number(4), from: number(8), to: number(12) };
+        let received = body[16..].first_chunk().copied().unwrap_or_default();
+        let received = u64::from_ne_bytes(received);
+        let greeting = Self { size: number(4), from: number(8), to: number(12), received };
         (number(0) == MAGIC).then_some(greeting)
     }
 }
@@ -112,6 +118,11 @@ impl Link {
 
     pub fn stream(&self) -> &TcpStream {
         &self.stream
+    }
+
+    /// Whether the other end has not taken the connection yet.
+    pub fn is_connecting(&self) -> bool {
+        self.is_connecting
     }
 
     /// Whether it waits for the socket to take more.

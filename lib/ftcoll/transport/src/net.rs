@@ -4,9 +4,16 @@
 //!
 //! Invariants: nothing of a connection is looked at before its other end has shown the key; a
 //! stranger is sent away after some seconds; nothing here blocks.
+//!
+//! If connections may be made again, for a restart from a checkpoint, what was sent is kept until
+//! the other end has it (`session.rs`). How processes find each other, at first and again, and what
+//! a checkpoint means to connections, is in `net/meeting.rs`.
+
+mod meeting;
 
 use crate::key::Key;
 use crate::link::{Greeting, Link};
+use crate::session::{self, Session};
 use fermata_ftcoll::Rank;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::io;
@@ -15,10 +22,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Time for a connection to show the key.
-const STRANGER_LIMIT: Duration = Duration::from_secs(20);
-/// Connections that have not shown the key, beside those of the job, at any time.
-const STRANGERS_MAX: usize = 64;
 const SCRATCH_BYTES: usize = 64 << 10;
 const LISTENER: u64 = u64::MAX;
 /// Of a descriptor that only wakes whoever waits.
@@ -34,9 +37,22 @@ pub(crate) enum Arrival {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Peer {
+    /// Its connection is gone, and nobody has said where it is now.
+    Apart,
+    /// It dials, or is dialed.
     Awaited,
     Linked(usize),
+    /// Its connection has broken while all were held.
+    Broken,
     Lost,
+}
+
+/// Where a process may be that is dialed.
+#[derive(Clone)]
+struct Ways {
+    /// Where it has not been looked for yet; the last one is next.
+    untried: Vec<SocketAddr>,
+    until: Instant,
 }
 
 /// The connections.
@@ -44,38 +60,56 @@ pub(crate) struct Net {
     me: Rank,
     key: Key,
     epoll: Arc<OwnedFd>,
-    listener: Option<TcpListener>,
+    listeners: Vec<TcpListener>,
     links: Vec<Option<Link>>,
     /// Of each link, whether the system tells when it can be written to.
     watched: Vec<bool>,
     peers: Vec<Peer>,
+    ways: Vec<Ways>,
+    /// Connections may be made again: what is sent is kept.
+    keeps: bool,
+    /// A connection that breaks is nobody's loss yet, and none is taken or made.
+    is_held: bool,
+    /// Somebody whose connection is gone has none yet.
+    is_parted: bool,
+    sessions: Vec<Session>,
     scratch: Vec<u8>,
     bodies: Vec<Vec<u8>>,
 }
 
 impl Net {
-    /// Listens at `address`; port 0: one of the system's choice.
-    pub fn listen(key: Key, address: SocketAddr) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        listener.set_nonblocking(true)?;
+    /// Listens at `address`; port 0: one of the system's choice. Returns also where. `keeps`:
+    /// connections may be made again.
+    pub fn listen(key: Key, address: SocketAddr, keeps: bool) -> io::Result<(Self, SocketAddr)> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
-        Ok(Self {
+        let mut net = Self {
             me: 0,
             key,
             epoll: Arc::new(epoll),
-            listener: Some(listener),
+            listeners: Vec::new(),
             links: Vec::new(),
             watched: Vec::new(),
             peers: Vec::new(),
+            ways: Vec::new(),
+            keeps,
+            is_held: false,
+            is_parted: false,
+            sessions: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES],
             bodies: Vec::new(),
-        })
+        };
+        let address = net.open_door(address)?;
+        Ok((net, address))
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.as_ref().ok_or(io::ErrorKind::NotConnected)?.local_addr()
+    /// Listens, there too. Returns where.
+    pub fn open_door(&mut self, address: SocketAddr) -> io::Result<SocketAddr> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        epoll::add(&*self.epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+        let address = listener.local_addr()?;
+        self.listeners.push(listener);
+        Ok(address)
     }
 
     /// What to wait at for something to happen.
@@ -88,41 +122,12 @@ impl Net {
         Ok(epoll::add(&*self.epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?)
     }
 
-    /// Begins to meet the others, of whom this process is number `me`.
-    pub fn meet(&mut self, me: Rank, addresses: &[SocketAddr], until: Instant) {
-        self.me = me;
-        self.peers = vec![Peer::Awaited; addresses.len()];
-        self.peers[me as usize] = Peer::Lost;
-        for (rank, &address) in (0..me).zip(addresses) {
-            let link = Link::dial(rank, address, &self.key, until);
-            if link.and_then(|link| self.add(link)).is_err() {
-                self.peers[rank as usize] = Peer::Lost;
-            }
-        }
-    }
-
-    /// Whether nobody is awaited any more.
-    pub fn is_complete(&self) -> bool {
-        !self.peers.contains(&Peer::Awaited)
-    }
-
-    /// Ends the meeting: nobody can connect any more, and who has not is taken for dead.
-    pub fn close_door(&mut self) {
-        self.listener = None;
-        for peer in self.peers.iter_mut().filter(|peer| **peer == Peer::Awaited) {
-            *peer = Peer::Lost;
-        }
-        for link in &mut self.links {
-            if link.as_ref().is_some_and(|link| link.peer.is_none()) {
-                *link = None;
-            }
-        }
-    }
-
-    /// Ends all connections.
+    /// Ends all connections, and takes none any more.
     pub fn close(&mut self) {
         self.links.clear();
+        self.listeners.clear();
         self.peers.fill(Peer::Lost);
+        self.is_parted = false;
     }
 
     /// Who cannot be reached.
@@ -133,7 +138,11 @@ impl Net {
 
     /// Sends a frame to a process, or loses it if it is dead.
     pub fn send(&mut self, to: Rank, frame: &[u8]) {
-        if let Some(&Peer::Linked(at)) = self.peers.get(to as usize) {
+        let Some(&peer) = self.peers.get(to as usize) else { return };
+        if self.keeps && peer != Peer::Lost {
+            self.sessions[to as usize].keep(frame);
+        }
+        if let Peer::Linked(at) = peer {
             if let Some(link) = &mut self.links[at] {
                 link.send(frame);
             }
@@ -168,8 +177,12 @@ impl Net {
                 token => self.serve(usize::try_from(token).unwrap_or(usize::MAX), arrivals),
             }
         }
-        if self.listener.is_some() {
+        if self.is_meeting() {
             self.dismiss_strangers(arrivals);
+        }
+        if self.is_parted && !self.is_held && !self.peers.iter().any(Peer::has_no_link) {
+            self.is_parted = false;
+            self.close_door();
         }
         Ok(())
     }
@@ -185,28 +198,6 @@ impl Net {
         self.watched[at] = link.wants_to_write();
         self.links[at] = Some(link);
         Ok(())
-    }
-
-    fn accept(&mut self) {
-        while let Some(Ok((stream, _))) = self.listener.as_ref().map(TcpListener::accept) {
-            let strangers = self.links.iter().flatten().filter(|link| link.peer.is_none());
-            if strangers.count() < STRANGERS_MAX + self.peers.len() {
-                let link = Link::answer(stream, &self.key, Instant::now() + STRANGER_LIMIT);
-                // One that cannot be watched is closed, and its end takes this process for dead.
-                let _ = link.and_then(|link| self.add(link));
-            }
-        }
-    }
-
-    fn dismiss_strangers(&mut self, arrivals: &mut Vec<Arrival>) {
-        let now = Instant::now();
-        for at in 0..self.links.len() {
-            let is_over =
-                |link: &Link| link.peer.is_none() && link.dialed.is_none() && link.until <= now;
-            if self.links[at].as_ref().is_some_and(is_over) {
-                self.drop_link(at, arrivals);
-            }
-        }
     }
 
     /// Asks the system to tell when the link can be written to, if that matters.
@@ -228,14 +219,34 @@ impl Net {
         bodies.clear();
         let is_alive = link.read(&mut self.scratch, |body| bodies.push(body.to_vec()));
         let is_known = self.introduce(at);
-        if let Some(peer) = self.links[at].as_ref().and_then(|link| link.peer) {
-            arrivals.extend(self.bodies.drain(..).map(|body| Arrival::Body(peer, body)));
-        }
-        if is_alive && is_known {
+        let is_sound = match self.links[at].as_ref().and_then(|link| link.peer) {
+            Some(peer) => self.hand_over(at, peer, arrivals),
+            None => true,
+        };
+        if is_alive && is_known && is_sound {
             self.watch(at);
         } else {
             self.drop_link(at, arrivals);
         }
+    }
+
+    /// Takes the bodies that have come from a process. False: one is malformed.
+    fn hand_over(&mut self, at: usize, from: Rank, arrivals: &mut Vec<Arrival>) -> bool {
+        let session = &mut self.sessions[from as usize];
+        for body in self.bodies.drain(..) {
+            if let Some(count) = session::receipt(&body) {
+                if session.forget(count).is_err() {
+                    return false;
+                }
+                continue;
+            }
+            let receipt = if self.keeps { session.note(&body) } else { None };
+            if let (Some(frame), Some(link)) = (receipt, &mut self.links[at]) {
+                link.send(&frame);
+            }
+            arrivals.push(Arrival::Body(from, body));
+        }
+        true
     }
 
     /// Exchanges greetings. False: the other end says what it should not.
@@ -243,7 +254,8 @@ impl Net {
         let Some(link) = self.links[at].as_mut() else { return false };
         let (me, size) = (self.me, Rank::try_from(self.peers.len()).unwrap_or(Rank::MAX));
         if let Some(to) = link.dialed {
-            link.greet(Greeting { size, from: me, to });
+            let received = self.sessions[to as usize].received();
+            link.greet(Greeting { size, from: me, to, received });
         }
         if link.peer.is_some() || self.bodies.is_empty() {
             return true;
@@ -253,13 +265,17 @@ impl Net {
             Some(rank) => greeting.from == rank,
             None => greeting.from > me,
         };
-        let is_awaited = self.peers.get(greeting.from as usize) == Some(&Peer::Awaited);
+        let is_awaited = self.peers.get(greeting.from as usize).is_some_and(Peer::has_no_link);
         if !is_expected || !is_awaited || greeting.to != me || greeting.size != size {
             return false;
         }
+        let session = &mut self.sessions[greeting.from as usize];
         link.peer = Some(greeting.from);
         self.peers[greeting.from as usize] = Peer::Linked(at);
-        link.greet(Greeting { size, from: me, to: greeting.from });
+        let received = session.received();
+        link.greet(Greeting { size, from: me, to: greeting.from, received });
+        let Ok(kept) = session.resume(greeting.received) else { return false };
+        kept.for_each(|frame| link.send(frame));
         true
     }
 
@@ -267,10 +283,29 @@ impl Net {
         let Some(link) = self.links[at].take() else { return };
         // What is closed is watched no more.
         let _ = epoll::delete(&*self.epoll, link.stream());
+        let is_dialed_again = |rank| link.peer.is_none() && self.is_meeting() && self.dial(rank);
         if let Some(rank) = link.peer.or(link.dialed) {
-            self.peers[rank as usize] = Peer::Lost;
-            arrivals.push(Arrival::Lost(rank));
+            if !link.dialed.is_some_and(is_dialed_again) {
+                self.lose(rank, arrivals);
+            }
         }
+    }
+
+    /// A process is not at the other end of any connection.
+    fn lose(&mut self, rank: Rank, arrivals: &mut Vec<Arrival>) {
+        if self.is_held {
+            self.peers[rank as usize] = Peer::Broken;
+            return;
+        }
+        self.peers[rank as usize] = Peer::Lost;
+        self.sessions[rank as usize] = Session::default();
+        arrivals.push(Arrival::Lost(rank));
+    }
+}
+
+impl Peer {
+    fn has_no_link(&self) -> bool {
+        matches!(self, Self::Apart | Self::Awaited)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::engine::{Engine, Rules};
 use crate::error::{CallError, JoinError};
 use crate::key::Key;
 use crate::net::{self, Net};
+use crate::parting::Seeker;
 use crate::value::{Data, UserOp};
 use crate::wire::Address;
 use fermata_ftcoll::Rank;
@@ -27,6 +28,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Between two looks while others are awaited at the beginning.
 const MEETING_STEP: Duration = Duration::from_millis(50);
+/// Between two looks where the others are.
+const SEEK_STEP: Duration = Duration::from_millis(1);
 /// For what waits to be sent when the process leaves.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -46,6 +49,8 @@ pub struct Options {
     pub deadline: Duration,
     /// Whether a connection that breaks is a death; else only silence is.
     pub heeds_closing: bool,
+    /// Whether connections may be made again (`parting.rs`). All processes say the same.
+    pub may_part: bool,
 }
 
 impl Default for Options {
@@ -57,6 +62,7 @@ impl Default for Options {
             timeout_step: Duration::from_millis(2),
             deadline: Duration::from_secs(600),
             heeds_closing: true,
+            may_part: false,
         }
     }
 }
@@ -74,8 +80,8 @@ impl Door {
     /// # Errors
     /// What the system says.
     pub fn open(key: Key, options: Options) -> Result<Self, JoinError> {
-        let net = Net::listen(key, options.address).map_err(JoinError::at("listening"))?;
-        let address = net.address().map_err(JoinError::at("listening"))?;
+        let net = Net::listen(key, options.address, options.may_part);
+        let (net, address) = net.map_err(JoinError::at("listening"))?;
         Ok(Self { net, options, address })
     }
 
@@ -90,13 +96,23 @@ impl Door {
     ///
     /// # Errors
     /// There is no such rank, the system says no, or nobody has come.
-    pub fn meet(mut self, me: Rank, addresses: &[SocketAddr]) -> Result<World, JoinError> {
-        let size = Rank::try_from(addresses.len()).unwrap_or(0);
+    pub fn meet(self, me: Rank, addresses: &[SocketAddr]) -> Result<World, JoinError> {
+        let ways: Vec<_> = addresses.iter().map(|&address| vec![address]).collect();
+        self.meet_at(me, &ways)
+    }
+
+    /// The same if each process may be found at one of several addresses: those of its interfaces.
+    /// They are tried one after the other until the process answers.
+    ///
+    /// # Errors
+    /// As of [`Door::meet`].
+    pub fn meet_at(mut self, me: Rank, ways: &[Vec<SocketAddr>]) -> Result<World, JoinError> {
+        let size = Rank::try_from(ways.len()).unwrap_or(0);
         if me >= size {
             return Err(JoinError::Rank { rank: me, size });
         }
         let until = Instant::now() + self.options.meeting;
-        self.net.meet(me, addresses, until);
+        self.net.meet(me, ways, until);
         let epoll = self.net.epoll();
         let mut arrivals = Vec::new();
         while !self.net.is_complete() && Instant::now() < until {
@@ -128,6 +144,9 @@ pub(crate) struct Shared {
     epoll: Arc<OwnedFd>,
     bell: OwnedFd,
     deadline: Duration,
+    pub meeting: Duration,
+    /// What looks for the others while all connections are gone.
+    pub seeker: Mutex<Option<Seeker>>,
     pub me: Rank,
     pub size: Rank,
     /// Communicators made so far, by their members: the next one's number.
@@ -136,7 +155,7 @@ pub(crate) struct Shared {
 
 /// A process of a job, with all its connections. They close when it is dropped.
 pub struct World {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     helper: Option<JoinHandle<()>>,
 }
 
@@ -167,6 +186,8 @@ impl World {
             epoll,
             bell,
             deadline: options.deadline,
+            meeting: options.meeting,
+            seeker: Mutex::default(),
             me,
             size,
             made: Mutex::default(),
@@ -281,12 +302,13 @@ impl Shared {
         value: Option<Data>,
         op: Option<UserOp>,
     ) -> Result<Verdict<Data>, CallError> {
-        let until = Instant::now() + self.deadline;
+        let begun = Instant::now();
         let mut state = self.lock();
+        let until = state.engine.clock(to.group) + self.deadline;
         state.engine.take_group(to.group)?;
         state.callers += 1;
         state.engine.start(to, operation, value, op);
-        let (mut state, verdict) = self.wait_for(state, to, until);
+        let (mut state, verdict) = self.wait_for(state, to, begun, until);
         state.callers -= 1;
         state.engine.release_group(to.group, verdict.is_some());
         drop(state);
@@ -294,19 +316,29 @@ impl Shared {
         verdict.ok_or(CallError::Deadline)
     }
 
+    /// `until` is of the communicator's clock. While that stands because a member is not found
+    /// again, the call has as much time as it ever had, from its beginning or from the parting.
     fn wait_for<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         to: Address,
-        until: Instant,
+        begun: Instant,
+        until: Duration,
     ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
         loop {
             if let Some(verdict) = state.engine.take_result(to) {
                 return (state, Some(verdict));
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let left = until.saturating_sub(state.engine.clock(to.group));
+            let apart_since = state.engine.apart_since(to.group);
+            let is_lost = apart_since.is_some_and(|at| at.max(begun).elapsed() >= self.deadline);
+            if left.is_zero() || is_lost {
                 return (state, None);
+            }
+            if apart_since.is_some() {
+                drop(state);
+                self.seek();
+                state = self.lock();
             }
             if state.is_driven {
                 let waited = self.turn.wait_timeout(state, PAUSE);
@@ -322,6 +354,7 @@ impl Shared {
                 continue;
             }
             let due = state.engine.next_due().unwrap_or(SLEEP_MAX).min(left).min(SLEEP_MAX);
+            let due = if apart_since.is_some() { due.min(SEEK_STEP) } else { due };
             let limit = if state.callers > 1 || !is_working { due.min(PAUSE) } else { due };
             state.is_driven = true;
             drop(state);

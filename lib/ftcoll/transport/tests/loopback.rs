@@ -43,6 +43,30 @@ fn int(buffer: &[u8]) -> i64 {
 }
 
 #[test]
+fn a_process_is_looked_for_at_all_its_addresses() {
+    let key = Key::generate().unwrap();
+    let doors: Vec<_> = (0..3).map(|_| Door::open(key.clone(), calm()).unwrap()).collect();
+    let addresses: Vec<_> = doors.iter().map(Door::address).collect();
+    // Where nobody listens, where another process of the job does, and where it is.
+    let nowhere = "127.0.0.1:1".parse().unwrap();
+    let ways: Vec<_> =
+        (0..3).map(|at| vec![nowhere, addresses[(at + 1) % 3], addresses[at]]).collect();
+    let run = |(rank, door): (Rank, Door)| {
+        let ways = ways.clone();
+        thread::spawn(move || {
+            let world = door.meet_at(rank, &ways).unwrap();
+            let mut buffer = i64::from(rank + 1).to_ne_bytes();
+            assert!(world.comm().allreduce(&mut buffer, &sum()).unwrap().missing.is_empty());
+            int(&buffer)
+        })
+    };
+    let threads: Vec<_> = (0..).zip(doors).map(run).collect();
+    for thread in threads {
+        assert_eq!(thread.join().unwrap(), 6);
+    }
+}
+
+#[test]
 fn every_collective_at_every_size_and_root() {
     for size in 1..=8 {
         job(size, calm(), move |world| {

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What lets the connection with one process be made again without a frame lost or doubled, without
+//! I/O: frames are counted, and kept until the other end has said that it has them. On a new
+//! connection each end says first how many it has, and the other one begins with the next.
+//!
+//! Invariant: `kept` are the last of the `sent` frames, and the other end has all before them.
+
+use crate::wire::Malformed;
+use std::collections::VecDeque;
+
+/// In the place of a body's address; a receipt is shorter than any body.
+const RECEIPT: u32 = 0x4654_4352;
+const RECEIPT_BYTES: usize = 12;
+/// After so many frames or bytes the other end is told that they are here.
+const FRAMES_UNTOLD: u64 = 16;
+const BYTES_UNTOLD: usize = 1 << 20;
+
+/// One direction and the other.
+#[derive(Default)]
+pub(crate) struct Session {
+    sent: u64,
+    kept: VecDeque<Vec<u8>>,
+    received: u64,
+    untold: u64,
+    untold_bytes: usize,
+}
+
+impl Session {
+    /// A frame is sent.
+    pub fn keep(&mut self, frame: &[u8]) {
+        self.sent += 1;
+        self.kept.push_back(frame.to_vec());
+    }
+
+    /// How many have come.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// A body has come that is no receipt. Returns the frame that says how many have, when it is
+    /// time for that.
+    pub fn note(&mut self, body: &[u8]) -> Option<Vec<u8>> {
+        self.received += 1;
+        self.untold += 1;
+        self.untold_bytes += body.len();
+        if self.untold < FRAMES_UNTOLD && self.untold_bytes < BYTES_UNTOLD {
+            return None;
+        }
+        (self.untold, self.untold_bytes) = (0, 0);
+        let length = (RECEIPT_BYTES as u64).to_le_bytes();
+        let count = self.received.to_le_bytes();
+        Some([&length[..], &RECEIPT.to_le_bytes(), &count].concat())
+    }
+
+    /// The other end has so many.
+    pub fn forget(&mut self, count: u64) -> Result<(), Malformed> {
+        let first = self.sent - self.kept.len() as u64;
+        // One that was under way when the connection was made again is an old one.
+        let done = usize::try_from(count.saturating_sub(first)).map_err(|_| Malformed)?;
+        if done > self.kept.len() {
+            return Err(Malformed);
+        }
+        self.kept.drain(..done);
+        Ok(())
+    }
+
+    /// What is sent first on a new connection to who has so many.
+    pub fn resume(&mut self, count: u64) -> Result<impl Iterator<Item = &[u8]>, Malformed> {
+        if count + (self.kept.len() as u64) < self.sent {
+            return Err(Malformed);
+        }
+        self.forget(count)?;
+        (self.untold, self.untold_bytes) = (0, 0);
+        Ok(self.kept.iter().map(Vec::as_slice))
+    }
+}
+
+/// The count in a receipt's body; `None`: it is none.
+pub(crate) fn receipt(body: &[u8]) -> Option<u64> {
+    let (magic, count) = body.split_at_checked(4)?;
+    let count = <[u8; RECEIPT_BYTES - 4]>::try_from(count).ok()?;
+    (magic == RECEIPT.to_le_bytes()).then_some(u64::from_le_bytes(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::PREFIX_BYTES;
+
+    /// All that one says reaches the other one once and in order, wherever connections end.
+    #[test]
+    fn nothing_is_lost_or_doubled_when_a_connection_is_made_again() {
+        for seed in 1..200u64 {
+            let (mut here, mut there) = (Session::default(), Session::default());
+            let (mut wire, mut heard) = (VecDeque::new(), Vec::new());
+            let mut state = seed;
+            let mut said = 0u32;
+            for _ in 0..400 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                match state >> 60 {
+                    0 => {
+                        wire.clear(); // what was under way is lost
+                        wire.extend(here.resume(there.received()).unwrap().map(<[u8]>::to_vec));
+                    }
+                    1..8 => {
+                        let frame = [&[0; PREFIX_BYTES][..], &said.to_le_bytes()].concat();
+                        said += 1;
+                        here.keep(&frame);
+                        wire.push_back(frame);
+                    }
+                    _ => {
+                        let Some(frame) = wire.pop_front() else { continue };
+                        heard.push(u32::from_le_bytes(frame[PREFIX_BYTES..].try_into().unwrap()));
+                        if let Some(told) = there.note(&frame[PREFIX_BYTES..]) {
+                            here.forget(receipt(&told[PREFIX_BYTES..]).unwrap()).unwrap();
+                        }
+                    }
+                }
+                assert!(here.kept.len() as u64 <= wire.len() as u64 + FRAMES_UNTOLD);
+            }
+            assert!(heard.iter().copied().eq(0..u32::try_from(heard.len()).unwrap()), "{seed}");
+        }
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_is_malformed() {
+        let mut session = Session::default();
+        (0..3).for_each(|_| session.keep(b"frame"));
+        assert_eq!(session.forget(4), Err(Malformed));
+        session.forget(2).unwrap();
+        session.forget(1).unwrap(); // an old one
+        assert!(session.resume(1).is_err(), "those are gone");
+        assert_eq!(session.resume(2).unwrap().count(), 1);
+        assert_eq!(receipt(&[0; RECEIPT_BYTES]), None);
+        assert_eq!(receipt(b"short"), None);
+    }
+}
