@@ -12,10 +12,13 @@
 //! computes with it.
 
 use crate::level::Chain;
-use fermata_plan::placement::{Kind, Order, Placed, hops};
+use fermata_plan::placement::{hops, over_groups};
 use fermata_plan::topology::{Class, Scope, Topology};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// Hosts of a set, about.
+pub const SET: u32 = 8;
 
 /// Sets and partners of the hosts of a run, which have numbers from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -97,24 +100,22 @@ impl Arrangement {
         }
         partners
     }
+}
 
-    /// Sets with two members of one group, which the loss of that group may break: number of the
-    /// set, and the group.
-    #[must_use]
-    pub fn weak_sets(&self, groupings: &[Vec<String>]) -> Vec<(usize, String)> {
-        let mut weak = Vec::new();
-        for (number, set) in self.sets.iter().enumerate() {
-            for groups in groupings {
-                let mut count: BTreeMap<&String, u32> = BTreeMap::new();
-                for group in set.iter().filter_map(|host| groups.get(*host as usize)) {
-                    *count.entry(group).or_default() += 1;
-                }
-                let shared = count.into_iter().filter(|(_, members)| *members > 1);
-                weak.extend(shared.map(|(group, _)| (number, group.clone())));
+/// Sets with two members of one group: number of the set, and the group.
+pub(crate) fn weak_sets(sets: &[Vec<u32>], groupings: &[Vec<String>]) -> Vec<(usize, String)> {
+    let mut weak = Vec::new();
+    for (number, set) in sets.iter().enumerate() {
+        for groups in groupings {
+            let mut count: BTreeMap<&String, u32> = BTreeMap::new();
+            for group in set.iter().filter_map(|host| groups.get(*host as usize)) {
+                *count.entry(group).or_default() += 1;
             }
+            let shared = count.into_iter().filter(|(_, members)| *members > 1);
+            weak.extend(shared.map(|(group, _)| (number, group.clone())));
         }
-        weak
     }
+    weak
 }
 
 fn topology(
@@ -140,16 +141,19 @@ fn topology(
     Ok((topology, classes))
 }
 
-/// Sets of `set` members or fewer, or a little more where there would be one with too few.
+/// Sets of `set` members or fewer, or a little more where there would be one with too few; as many
+/// as the largest group has hosts, where that many can be: else no set could do without two of
+/// them.
 fn sets(topology: &Topology, classes: &[Class], set: u32, parities: u32) -> Vec<Vec<u32>> {
     let hosts = topology.nodes();
-    let wanted = hosts.div_ceil(set.max(parities + 1));
-    let count = wanted.min(hosts / (parities + 1)).max(1);
-    let set = hosts.div_ceil(count);
-    let placed = Placed::new(Kind::Rs { set, parities }, topology, classes, Order::Groups);
+    let most = hosts / (parities + 1);
+    let largest = (0..topology.groupings()).map(|grouping| topology.largest(grouping));
+    let for_groups = largest.filter(|largest| *largest <= most).max().unwrap_or(1);
+    let wanted = hosts.div_ceil(set.max(parities + 1)).max(for_groups);
+    let count = wanted.min(most).max(1);
     let mut sets: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-    for (host, set) in (0..hosts).zip(placed.of_node()) {
-        sets.entry(*set).or_default().push(host);
+    for (host, set) in (0..hosts).zip(over_groups(topology, classes, count)) {
+        sets.entry(set).or_default().push(host);
     }
     sets.into_values().collect()
 }

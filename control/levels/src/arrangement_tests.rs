@@ -17,7 +17,7 @@ fn a_set_has_one_host_of_each_rack() {
     let arranged =
         Arrangement::new(8, std::slice::from_ref(&racks), &chain("local,partner,xor"), 4).unwrap();
     assert_eq!(arranged.sets().len(), 2);
-    assert_eq!(arranged.weak_sets(std::slice::from_ref(&racks)), []);
+    assert_eq!(weak_sets(arranged.sets(), std::slice::from_ref(&racks)), []);
     for turn in 0..8 {
         for (host, partner) in arranged.partners(turn).iter().enumerate() {
             assert_ne!(racks[host], racks[*partner as usize], "turn {turn}");
@@ -27,11 +27,20 @@ fn a_set_has_one_host_of_each_rack() {
 }
 
 #[test]
+fn racks_of_two_ask_for_two_sets_of_any_size() {
+    let racks = groups(&[0, 0, 1, 1, 2, 2, 3, 3]);
+    let arranged =
+        Arrangement::new(8, std::slice::from_ref(&racks), &chain("local,xor"), 8).unwrap();
+    assert_eq!(arranged.sets().len(), 2, "one set has both hosts of each rack");
+    assert_eq!(weak_sets(arranged.sets(), &[racks]), []);
+}
+
+#[test]
 fn what_a_rack_breaks_is_named() {
     let racks = groups(&[0, 0, 0, 1]);
     let arranged =
         Arrangement::new(4, std::slice::from_ref(&racks), &chain("local,xor"), 4).unwrap();
-    assert_eq!(arranged.weak_sets(&[racks]), [(0, "g0".to_owned())]);
+    assert_eq!(weak_sets(arranged.sets(), &[racks]), [(0, "g0".to_owned())]);
 }
 
 #[test]
@@ -63,8 +72,8 @@ proptest! {
         for members in arranged.sets() {
             prop_assert!(members.len() > parities as usize);
         }
-        if arranged.sets().len() >= per_rack as usize {
-            prop_assert_eq!(arranged.weak_sets(&racks), []);
+        if per_rack.min(hosts) <= hosts / (parities + 1) {
+            prop_assert_eq!(weak_sets(arranged.sets(), &racks), []);
         }
         for turn in 0..4 {
             let partners = arranged.partners(turn);

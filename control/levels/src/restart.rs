@@ -101,8 +101,14 @@ impl Restart {
     /// What is done for each home whose images are not where they were written, a sentence each.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
+        self.sentences_of(|_| true)
+    }
+
+    /// The same of those homes that have wanted ranks.
+    pub fn sentences_of(&self, is_wanted: impl Fn(u32) -> bool) -> Vec<String> {
         let all = self.snapshot.homes.iter().zip(&self.sources);
-        let said = all.filter_map(|(home, source)| {
+        let wanted = all.filter(|(home, _)| home.ranks.iter().any(|rank| is_wanted(*rank)));
+        let said = wanted.filter_map(|(home, source)| {
             let how = self.how(source)?;
             let ranks: Vec<String> = home.ranks.iter().map(u32::to_string).collect();
             let word = if ranks.len() == 1 { "rank" } else { "ranks" };

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a snapshot that lies on hosts, and what a host has of it.
 
-use crate::level::Level;
+use crate::arrangement::{Arrangement, ArrangementError, SET, weak_sets};
+use crate::groups::Groups;
+use crate::level::{Chain, Level};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +41,32 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// One with these homes, which get sets and partners as the levels of a chain need them.
+    ///
+    /// # Errors
+    /// There are too few hosts for a level.
+    pub fn new(
+        id: Id,
+        homes: Vec<Home>,
+        groups: &Groups,
+        chain: &Chain,
+    ) -> Result<Self, ArrangementError> {
+        let hosts: Vec<String> = homes.iter().map(|home| home.host.clone()).collect();
+        let count = u32::try_from(hosts.len()).unwrap_or(u32::MAX);
+        let arrangement = Arrangement::new(count, &groups.of(&hosts), chain, SET)?;
+        let has_partner = chain.levels().contains(&Level::Partner);
+        let partners = if has_partner { arrangement.partners(id.epoch.into()) } else { Vec::new() };
+        Ok(Self { id, homes, sets: arrangement.sets().to_vec(), partners })
+    }
+
+    /// Sets with two hosts of one group, which the loss of that group may break: number of the set,
+    /// and the group.
+    #[must_use]
+    pub fn weak_sets(&self, groups: &Groups) -> Vec<(usize, String)> {
+        let hosts: Vec<String> = self.homes.iter().map(|home| home.host.clone()).collect();
+        weak_sets(&self.sets, &groups.of(&hosts))
+    }
+
     /// The number of a home.
     #[must_use]
     pub fn home_of(&self, host: &str) -> Option<u32> {

@@ -2,12 +2,12 @@
 //! Images on a host's own disk: where they lie, and how they travel to the coordinator and back.
 
 use crate::endpoint::Endpoint;
-use crate::hear::hear;
+use fermata_levels::Id;
 use fermata_storage::{
     JobDir, StorageError, Whose, create_own, discard, image_name, open_file, open_own_directory,
     partial_image, prepare,
 };
-use fermata_transport::Connection;
+use fermata_transport::{Connection, next_message};
 use fermata_types::{Chunk, FrameBuffer, GetImage, Message, PutImage, encode_frame};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -37,6 +37,15 @@ pub struct LocalImages {
     slots: Arc<Slots>,
     /// Held while the directory is in use.
     _lock: Arc<File>,
+}
+
+/// Where the image is that a rank is restored from.
+#[derive(Debug)]
+pub(crate) enum Brought {
+    /// In this directory, where it has been brought.
+    Here(PathBuf),
+    /// In this host's store.
+    InStore(Id),
 }
 
 /// Counts the transfers under way.
@@ -155,16 +164,20 @@ impl LocalImages {
         hear_stored(&mut connection)
     }
 
-    /// Fetches the image this rank is to be restored from; returns the directory it is in.
-    pub(crate) fn get(&self, rank: u32) -> io::Result<PathBuf> {
+    /// Fetches the image this rank is to be restored from, unless it was placed on this host.
+    pub(crate) fn get(&self, rank: u32) -> io::Result<Brought> {
         let _slot = self.slots.take();
         let mut connection = self.dial()?;
         connection.reader.set_timeout(Some(STANDSTILL_MAX))?;
         let job = self.endpoint.job.clone();
         connection.writer.send(&encode_frame(&GetImage { job, rank }.into()))?;
         let mut frames = FrameBuffer::default();
-        let Some(Message::Image(image)) = hear(&mut connection, &mut frames)? else {
-            return Err(io::Error::other("the coordinator does not answer"));
+        let image = match next_message(&mut *connection.reader, &mut frames)? {
+            Some(Message::Image(image)) => image,
+            Some(Message::ImagePlaced(m)) => {
+                return Ok(Brought::InStore(Id { taken_ms: m.taken_ms, epoch: m.epoch }));
+            }
+            _ => return Err(io::Error::other("the coordinator does not answer")),
         };
         if !image.error.is_empty() {
             return Err(io::Error::other(image.error));
@@ -175,20 +188,21 @@ impl LocalImages {
         let mut file = create_own(&path)?;
         let mut have = 0;
         while have < image.bytes {
-            let Some(Message::Chunk(chunk)) = hear(&mut connection, &mut frames)? else {
+            let Some(Message::Chunk(chunk)) = next_message(&mut *connection.reader, &mut frames)?
+            else {
                 return Err(io::Error::other("the image broke off"));
             };
             file.write_all(&chunk.data)?;
             have += chunk.data.len() as u64;
         }
         connection.writer.end();
-        Ok(directory)
+        Ok(Brought::Here(directory))
     }
 }
 
 fn hear_stored(connection: &mut Connection) -> io::Result<()> {
     connection.reader.set_timeout(Some(FLUSH_MAX))?;
-    match hear(connection, &mut FrameBuffer::default())? {
+    match next_message(&mut *connection.reader, &mut FrameBuffer::default())? {
         Some(Message::Stored(stored)) if stored.error.is_empty() => Ok(()),
         Some(Message::Stored(stored)) => Err(io::Error::other(stored.error)),
         _ => Err(io::Error::other("the line to the coordinator broke")),

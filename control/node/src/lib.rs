@@ -13,7 +13,7 @@
 //!            script may be about to start them.
 
 mod endpoint;
-mod hear;
+mod fetch;
 mod images;
 mod keeper;
 mod membership;
@@ -21,7 +21,6 @@ mod server;
 mod stores;
 
 pub use endpoint::Endpoint;
-pub use hear::hear;
 pub use images::LocalImages;
 pub use server::{Options, run};
-pub use stores::{Gathered, Places, RemotePeers, StoreServer, gather};
+pub use stores::{Places, RemotePeers, StoreServer, Survey, survey};

@@ -2,6 +2,7 @@
 //! The daemon's threads: one per connection that reads, one that owns everything and passes on.
 
 use crate::endpoint::Endpoint;
+use crate::fetch::Found;
 use crate::images::LocalImages;
 use crate::keeper::{Keeper, Say};
 use crate::membership::Membership;
@@ -11,8 +12,8 @@ use fermata_transport::{
     Connection, Listener, PendingPeer, Reader, UnixTransport, Writer, remove_socket,
 };
 use fermata_types::{
-    Attached, DaemonHello, Detached, Failed, Fetched, FrameBuffer, ImageLies, Message, Relayed,
-    Save, Saved, StoreHere, decode_frame, encode_frame,
+    Attached, DaemonHello, Detached, Failed, FrameBuffer, ImageLies, Message, Relayed, Save, Saved,
+    StoreHere, decode_frame, encode_frame,
 };
 use std::collections::BTreeMap;
 use std::env;
@@ -74,10 +75,10 @@ pub fn run(options: Options, ready: impl FnOnce()) -> io::Result<()> {
     let (inputs, receiver) = channel();
     spawn_reader(connection.reader, inputs.clone())?;
     let keeper = options.store.clone().map(|store| keep(&options, store, &inputs)).transpose()?;
-    let local = options.local.clone();
+    let found = Found { local: options.local.clone(), store: options.store.clone() };
     let socket = options.socket.clone();
     let accepted = inputs.clone();
-    thread::Builder::new().spawn(move || accept(Box::new(listener), &accepted, local.as_ref()))?;
+    thread::Builder::new().spawn(move || accept(Box::new(listener), &accepted, &found))?;
     ready();
     let mut daemon = Daemon {
         agents: BTreeMap::new(),
@@ -159,14 +160,14 @@ fn spawn_reader(mut reader: Box<dyn Reader>, inputs: Sender<Input>) -> io::Resul
     thread::Builder::new().spawn(work).map(|_| ())
 }
 
-fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option<&LocalImages>) {
+fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, found: &Found) {
     let next = Arc::new(AtomicU64::new(1));
     loop {
         match listener.accept() {
             Ok(pending) => {
-                let (inputs, local) = (inputs.clone(), local.cloned());
+                let (inputs, found) = (inputs.clone(), found.clone());
                 let channel = next.fetch_add(1, Ordering::AcqRel);
-                let work = move || receive(pending, channel, &inputs, local.as_ref());
+                let work = move || receive(pending, channel, &inputs, &found);
                 // Without a thread there is nobody to hear this peer, who is sent away.
                 if thread::Builder::new().spawn(work).is_err() {
                     thread::sleep(TICK);
@@ -179,18 +180,13 @@ fn accept(mut listener: Box<dyn Listener>, inputs: &Sender<Input>, local: Option
 }
 
 /// A rank's agent, or a rank that is about to be restored and asks for its image.
-fn receive(
-    pending: Box<dyn PendingPeer>,
-    channel: u64,
-    inputs: &Sender<Input>,
-    local: Option<&LocalImages>,
-) {
+fn receive(pending: Box<dyn PendingPeer>, channel: u64, inputs: &Sender<Input>, found: &Found) {
     let Ok(Connection { mut reader, writer, .. }) = pending.admit() else { return };
     let mut waiting = Some(writer);
     let _ = read(&mut *reader, &mut FrameBuffer::default(), |message| {
         if let Some(mut writer) = waiting.take() {
             if let Message::Fetch(wish) = &message {
-                let fetched = fetch(wish.rank, local);
+                let fetched = found.fetch(wish.rank);
                 let _ = writer.send(&encode_frame(&fetched.into()));
                 return false;
             }
@@ -203,20 +199,6 @@ fn receive(
     reader.end();
     if waiting.is_none() {
         let _ = inputs.send(Input::Detached(channel));
-    }
-}
-
-fn fetch(rank: u32, local: Option<&LocalImages>) -> Fetched {
-    let result = match local {
-        Some(local) => local.get(rank),
-        None => Err(io::Error::other("this daemon was started without a local directory")),
-    };
-    match result {
-        Ok(directory) => {
-            let directory = directory.to_string_lossy().into_owned();
-            Fetched { directory, error: String::new() }
-        }
-        Err(error) => Fetched { directory: String::new(), error: error.to_string() },
     }
 }
 

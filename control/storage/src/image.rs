@@ -13,7 +13,8 @@ use fermata_types::{
     ImageObject, ImageRegion, ImageSignal, ImageTag, ImageThread, ImageTimer, TableRef, sealing,
 };
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// No table of a sane image is larger.
@@ -183,6 +184,36 @@ fn judge<'a>(
     let keys = key.image(&header.salt);
     let fits = is_equal(&keys.mac(parts), &header.mac);
     (if fits { Seal::Ours } else { Seal::Broken }, Some(keys))
+}
+
+/// Writes header and tables of an image to an empty file, which has holes where the pages were.
+/// `read`: so many bytes of it from there on.
+///
+/// # Errors
+/// It is no image, or cannot be read or written.
+pub fn copy_head(
+    mut read: impl FnMut(u64, &mut [u8]) -> io::Result<()>,
+    to: &File,
+) -> Result<(), ImageProblem> {
+    let mut block = vec![0; IMAGE_HEADER_BYTES];
+    read(0, &mut block)?;
+    let header = ImageHeader::parse(&block).ok_or(ImageProblem::NotAnImage)?;
+    if header.magic != IMAGE_MAGIC {
+        return Err(ImageProblem::NotAnImage);
+    }
+    to.set_len(header.file_bytes)?;
+    to.write_all_at(&block, 0)?;
+    for (name, table, _) in table_list(&header) {
+        let damaged = || ImageProblem::TableDamaged(name);
+        let end = table.offset.checked_add(table.bytes).ok_or_else(damaged)?;
+        if end > header.file_bytes || table.bytes > TABLE_BYTES_MAX {
+            return Err(damaged());
+        }
+        let mut bytes = vec![0; usize::try_from(table.bytes).map_err(|_| damaged())?];
+        read(table.offset, &mut bytes)?;
+        to.write_all_at(&bytes, table.offset)?;
+    }
+    Ok(())
 }
 
 impl Image {

@@ -43,13 +43,14 @@ mod verify;
 pub use build_id::{build_id, copy_mapped};
 pub use error::{Cause, Operation, StorageError};
 pub use history::{History, note_event, read_history};
-pub use image::{Image, ImageProblem, read_header};
+pub use image::{Image, ImageProblem, copy_head, read_header};
 pub use job::{JobDir, JobLock, Runner, list_jobs};
 pub use key::{NoKey, UserKey, existing_key, user_key};
 pub use layout::{SnapshotInfo, image_name, list_snapshots, partial_image, read_snapshots};
 pub use level::{Durable, Level};
 pub use levels::{
-    HostStore, JobDirectory, Kept, PartReader, Peers, RestoreError, Restored, restore_newest,
+    HostStore, JobDirectory, Kept, PartReader, Peers, RestoreError, Restored, Wanted, note_placed,
+    read_placed, restore_newest,
 };
 pub use own::{
     SealProblem, Whose, create as create_own, make_own, open as open_file, open_believed,

@@ -4,6 +4,7 @@
 
 use crate::error::Cause;
 use crate::image::{Image, ImageProblem};
+use crate::levels::read_placed;
 use crate::own::{SealProblem, Whose};
 use crate::program::program_problems;
 use crate::snapshot::{mac_text, read_sealed_manifest};
@@ -59,7 +60,9 @@ fn shows_damage(cause: &Cause) -> bool {
     }
 }
 
-/// Checks the manifest and every rank's image with all its pages, or the program's own files.
+/// Checks the manifest and every rank's image with all its pages, or the program's own files. Of a
+/// snapshot that lies on hosts (`read_placed`) headers and tables are here: the pages were checked
+/// where they are.
 /// `progress` gets bytes as they are read.
 pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> Verified {
     let mut out = Verified {
@@ -80,12 +83,20 @@ pub fn verify(snapshot: &Path, whose: Whose, mut progress: impl FnMut(u64)) -> V
         }
     };
     out.problems = manifest_problems(snapshot, &manifest);
+    let is_here = match read_placed(snapshot, whose) {
+        Ok(placed) => placed.is_none(),
+        Err(error) => {
+            out.note(error.to_string(), &error.cause);
+            true
+        }
+    };
     for record in &manifest.images {
         let mut count = |bytes| {
             out.bytes += bytes;
             progress(bytes);
         };
-        if let Err(why) = check_image(snapshot, &manifest, record, whose, &mut count) {
+        let pages: Option<&mut dyn FnMut(u64)> = if is_here { Some(&mut count) } else { None };
+        if let Err(why) = check_image(snapshot, &manifest, record, whose, pages) {
             out.note(format!("rank {}: {}: {why}", record.rank, record.file), &why);
         }
     }
@@ -122,12 +133,15 @@ fn check_image(
     manifest: &Manifest,
     record: &ImageRecord,
     whose: Whose,
-    progress: &mut impl FnMut(u64),
+    progress: Option<&mut dyn FnMut(u64)>,
 ) -> Result<(), Cause> {
     check_name(record)?;
     let mut image = Image::open(&snapshot.join(&record.file), whose)?;
     check_listed(&image.header, manifest, record)?;
-    Ok(image.check_pages(progress)?)
+    match progress {
+        Some(progress) => Ok(image.check_pages(progress)?),
+        None => Ok(()),
+    }
 }
 
 /// A file name that leads out of the directory is no name a commit ever wrote.

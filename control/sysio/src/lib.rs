@@ -10,6 +10,7 @@ pub use load::{HostLoad, LoadMeter};
 pub use log::Log;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Write};
@@ -209,6 +210,27 @@ pub fn is_in_foreground() -> bool {
 #[must_use]
 pub fn parent_of(pid: u32) -> Option<u32> {
     stat_behind_the_name(pid)?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a process is stopped by a signal, or has ended: it starts no other.
+#[must_use]
+pub fn has_stopped(pid: u32) -> bool {
+    look_at(pid).is_none_or(|(state, _)| matches!(state, 'T' | 't' | 'Z' | 'X'))
+}
+
+/// The children of a process that have not ended; none where the kernel does not list them
+/// (`CONFIG_PROC_CHILDREN`).
+#[must_use]
+pub fn living_children(parent: u32) -> BTreeSet<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let pids: Vec<u32> = lists
+        .flat_map(|list| list.split_whitespace().map(str::parse).collect::<Vec<_>>())
+        .flatten()
+        .collect();
+    let lives = |pid: &u32| look_at(*pid).is_some_and(|(state, _)| !matches!(state, 'Z' | 'X'));
+    pids.into_iter().filter(lives).collect()
 }
 
 /// Whether this is a terminal whose shell has put this process in the background: who reads it is
@@ -418,6 +440,20 @@ mod tests {
         let ended = Process::of(child.id());
         child.wait().unwrap();
         assert!(!ended.is_alive());
+    }
+
+    #[test]
+    fn a_child_that_has_ended_is_none_of_the_living_ones() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let is_there = || living_children(std::process::id()).contains(&child.id());
+        assert!(is_there());
+        send_signal(child.id(), 9).unwrap();
+        let until = std::time::Instant::now() + Duration::from_secs(10);
+        while is_there() && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(!is_there(), "nobody has waited for it so far");
+        child.wait().unwrap();
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod address;
 mod connection;
 mod directory;
 mod error;
+mod frames;
 mod gossip;
 mod secret;
 mod secure;
@@ -25,6 +26,7 @@ pub use directory::{
     runtime_dir,
 };
 pub use error::{SecretProblem, TransportError};
+pub use frames::next_message;
 pub use gossip::{Gossip, Part, Verdict, bind_datagrams};
 pub use secret::Secret;
 pub use secure::{SecureListener, dial, dial_any};

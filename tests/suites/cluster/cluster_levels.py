@@ -5,7 +5,7 @@ from support import mpis
 from support.cases import check, check_equal, timeout
 from support.cluster import Cluster
 from support.cluster_job import expected
-from support.levels import (begun, lose, store_of, wait_for_level, wait_until_kept,
+from support.levels import (begun, check_on_hosts, lose, store_of, wait_for_level, wait_until_kept,
                             wait_until_restarted)
 
 HOSTS = 4
@@ -34,8 +34,10 @@ def _lost_host(level, mpi):
             job.restart(mpi, None if len(lost) == 1 else left)
             job.running.wait_for("checkpoint 1 is taken from the hosts", 90)
             wait_until_restarted(job)
+            check("not restarted where images lie" not in job.running.err, job.running.err)
             for sentence in HOW[level]:
                 check(sentence in job.running.err, job.running.err)
+            check_on_hosts(cluster, job, 1, level if len(lost) == 1 else "xor")
             job.command("checkpoint", "job").expect_success("checkpoint on those left")
             wait_for_level(job, 2, level if len(lost) == 1 else "xor")
             check_equal(job.checksum(), expected(), "checksum")
@@ -89,6 +91,22 @@ def test_what_earlier_runs_have_left_goes(work):
         for name in cluster.hosts:
             wait_until_kept(cluster, name, ["3"])
         check_equal(job.checksum(), expected(), "checksum")
+
+
+@timeout(300)
+def test_two_jobs_of_one_name_each_have_their_own(work):
+    with Cluster(work, HOSTS) as cluster:
+        jobs = [begun(cluster, "mpich", HOSTS, "xor", directory=directory)
+                for directory in ("/tmp/jobs", "/tmp/jobs.2")]
+        jobs[1].command("checkpoint", "job").expect_success("checkpoint of the second alone")
+        for job in jobs:
+            job.stop()
+        for job, newest in zip(jobs, (2, 3)):
+            job.restart("mpich", None)
+            job.running.wait_for(f"checkpoint {newest} is taken from the hosts", 90)
+            wait_until_restarted(job)
+        for job in jobs:
+            check_equal(job.checksum(), expected(), "checksum")
 
 
 def _changed(hosts, taken, *sentences):

@@ -14,7 +14,7 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-pub use gather::{Gathered, gather};
+pub use gather::{Survey, survey};
 pub use peers::{Places, RemotePeers};
 pub use serve::StoreServer;
 pub(crate) use serve::all_of;

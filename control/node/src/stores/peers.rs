@@ -2,11 +2,10 @@
 //! The stores of other hosts, read from here. A line to each that is needed, dialled when it is,
 //! and once more when it has broken.
 
-use crate::hear::hear;
 use fermata_levels::{Id, Item};
 use fermata_parity::Sums;
 use fermata_storage::{HostStore, Kept, Peers};
-use fermata_transport::{Connection, Secret, dial_any};
+use fermata_transport::{Connection, Secret, dial_any, next_message};
 use fermata_types::{
     FrameBuffer, Message, StoreData, StoreHolds, StoreList, StoreRead, StoreSums, encode_frame,
 };
@@ -98,7 +97,7 @@ impl RemotePeers {
         line.connection.writer.send(&encode_frame(question))?;
         let mut holds = Vec::new();
         loop {
-            match hear(&mut line.connection, &mut line.frames)? {
+            match next_message(&mut *line.connection.reader, &mut line.frames)? {
                 Some(Message::StoreHolds(one)) => holds.push(one),
                 Some(Message::StoreData(answer)) => {
                     // Only a line that is in order is kept.

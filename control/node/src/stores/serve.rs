@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A host's store, for others: a listener, and a thread for each line that reads.
 
-use crate::hear::hear;
 use fermata_levels::{Id, Item};
 use fermata_storage::{HostStore, Kept, PartReader};
-use fermata_transport::{Connection, Listener, PendingPeer, Secret, SecureListener};
+use fermata_transport::{Connection, Listener, PendingPeer, Secret, SecureListener, next_message};
 use fermata_types::{
     FrameBuffer, Message, StoreData, StoreHolds, StoreRead, StoreSums, encode_frame,
 };
@@ -89,7 +88,7 @@ fn converse(connection: &mut Connection, line: &mut Line, over: &AtomicBool) -> 
     connection.reader.set_timeout(Some(IDLE_MAX))?;
     connection.writer.set_timeout(STANDSTILL_MAX)?;
     let mut frames = FrameBuffer::default();
-    while let Some(message) = hear(connection, &mut frames)? {
+    while let Some(message) = next_message(&mut *connection.reader, &mut frames)? {
         if over.load(Ordering::Acquire) {
             break;
         }

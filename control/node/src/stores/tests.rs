@@ -5,7 +5,7 @@
 use super::*;
 use fermata_levels::{Arrangement, Chain, Home, Id, Level, Snapshot};
 use fermata_parity::Sum;
-use fermata_storage::{HostStore, Kept, RestoreError, Whose, samples};
+use fermata_storage::{HostStore, Kept, RestoreError, Restored, Whose, samples};
 use fermata_transport::Secret;
 use fermata_types::{Checkpointer, ImageRecord, MANIFEST_FORMAT, Manifest};
 use std::collections::BTreeMap;
@@ -147,19 +147,20 @@ impl Cluster {
         fs::remove_dir_all(self.scratch.0.join(name(host))).unwrap();
     }
 
-    fn restore(&self) -> Result<Gathered, RestoreError> {
+    fn restore(&self) -> Result<(Restored, Vec<String>), RestoreError> {
         let to = self.scratch.0.join("restored");
         let _ = fs::remove_dir_all(&to);
         fs::create_dir(&to).unwrap();
         let hosts: Vec<String> = (0..HOSTS).map(name).collect();
         let mut peers = self.peers(None);
-        let found = gather(&hosts, &mut peers, BTreeMap::new(), Whose::Own(None), &to)?;
-        let epoch = found.restored.restart.snapshot.id.epoch;
+        let survey = survey(&hosts, &mut peers);
+        let restored = survey.gather(&mut peers, Whose::Own(None), &to)?;
+        let epoch = restored.restart.snapshot.id.epoch;
         for rank in 0..HOSTS {
             let image = fs::read(to.join(format!("rank-{rank}.img"))).unwrap();
             assert_eq!(image, samples::image("j", epoch, rank, HOSTS).0, "rank {rank}");
         }
-        Ok(found)
+        Ok((restored, survey.silent))
     }
 }
 
@@ -168,10 +169,10 @@ fn what_hosts_have_is_gathered() {
     let cluster = Cluster::new();
     cluster.make(1, Level::Local);
     cluster.make(2, Level::Local);
-    let found = cluster.restore().unwrap();
-    assert_eq!(found.restored.restart.snapshot.id.epoch, 2);
-    assert_eq!(found.restored.restart.sentences(), Vec::<String>::new());
-    assert_eq!(found.silent, Vec::<String>::new());
+    let (found, silent) = cluster.restore().unwrap();
+    assert_eq!(found.restart.snapshot.id.epoch, 2);
+    assert_eq!(found.restart.sentences(), Vec::<String>::new());
+    assert_eq!(silent, Vec::<String>::new());
 }
 
 #[test]
@@ -184,11 +185,11 @@ fn a_lost_host_is_rebuilt_from_each_level_over_lines() {
         let mut cluster = Cluster::new();
         cluster.make(1, level);
         cluster.lose(1);
-        let found = cluster.restore().unwrap();
-        let said = found.restored.restart.sentences();
+        let (found, silent) = cluster.restore().unwrap();
+        let said = found.restart.sentences();
         assert!(said.len() == 1 && said[0].contains(how), "{said:?}");
         assert!(said[0].starts_with("rank 1 of n1: "), "{said:?}");
-        assert!(found.silent.len() == 1 && found.silent[0].starts_with("n1: "));
+        assert!(silent.len() == 1 && silent[0].starts_with("n1: "));
     }
 }
 
@@ -198,9 +199,9 @@ fn what_is_local_is_lost_with_its_host_and_said() {
     cluster.make(1, Level::Xor);
     cluster.make(2, Level::Local);
     cluster.lose(3);
-    let found = cluster.restore().unwrap();
-    assert_eq!(found.restored.restart.snapshot.id.epoch, 1);
-    let lost: Vec<String> = found.restored.restart.lost.iter().map(ToString::to_string).collect();
+    let (found, _) = cluster.restore().unwrap();
+    assert_eq!(found.restart.snapshot.id.epoch, 1);
+    let lost: Vec<String> = found.restart.lost.iter().map(ToString::to_string).collect();
     assert!(lost.len() == 1 && lost[0].starts_with("checkpoint 2: the images of n3 are lost"));
     cluster.lose(0);
     assert!(cluster.restore().is_err());

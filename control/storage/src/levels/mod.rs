@@ -3,6 +3,10 @@
 
 mod host;
 mod job_directory;
+mod placed;
 
-pub use host::{HostStore, Kept, PartReader, Peers, RestoreError, Restored, restore_newest};
+pub use host::{
+    HostStore, Kept, PartReader, Peers, RestoreError, Restored, Wanted, restore_newest,
+};
 pub use job_directory::JobDirectory;
+pub use placed::{note_placed, read_placed};

@@ -42,21 +42,21 @@ pub(super) fn name(kept: &Kept, home: u32) -> &str {
     kept.snapshot.homes.get(home as usize).map_or("", |home| home.host.as_str())
 }
 
-/// Copies the images of a home from a host that has them.
+/// Copies the images of a home that are wanted from a host that has them all.
 pub(super) fn copy(
     kept: &Kept,
-    home: u32,
     from: (&str, Item),
     peers: &mut impl Peers,
     to: &PartWriter,
 ) -> io::Result<()> {
-    let (mut at, end) = (0, kept.bytes_of(home));
     let mut data = vec![0; PIECE];
-    while at < end {
-        let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
-        peers.read(from.0, kept, from.1, at, &mut data[..length])?;
-        to.write_at(&data[..length], at)?;
-        at += length as u64;
+    for (mut at, end) in to.wanted() {
+        while at < end {
+            let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+            peers.read(from.0, kept, from.1, at, &mut data[..length])?;
+            to.write_at(&data[..length], at)?;
+            at += length as u64;
+        }
     }
     Ok(())
 }
@@ -77,9 +77,9 @@ impl HostStore {
         let _ = fs::remove_dir_all(&partial);
         let made = failing(Fault::MakeBegun)
             .and_then(|()| make_private(&partial))
-            .and_then(|()| PartWriter::images(&partial, kept, home))
+            .and_then(|()| PartWriter::images(&partial, kept, home, |_| true))
             .map_err(|e| StorageError::at(Operation::Make, &partial, e))?;
-        copy(kept, home, (name(kept, home), Item::Images), peers, &made)
+        copy(kept, (name(kept, home), Item::Images), peers, &made)
             .and_then(|()| made.flush())
             .and_then(|()| fermata_sysio::sync_directory(&partial))
             .map_err(|e| StorageError::at(Operation::Write, &partial, e))?;

@@ -19,23 +19,14 @@ pub struct PartReader {
 impl PartReader {
     /// The images of a home, which lie in this directory.
     pub(super) fn images(directory: &Path, kept: &Kept, home: u32) -> io::Result<Self> {
-        Self::of(kept, home, |rank| own::open(&directory.join(image_name(rank)), Whose::Own(None)))
+        let open = |rank| own::open(&directory.join(image_name(rank)), Whose::Own(None));
+        files_of(kept, home, open).map(|files| Self { files })
     }
 
     /// One file.
     pub(super) fn file(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = own::open(path, Whose::Own(None))?;
         Ok(Self { files: vec![(0, bytes, file)] })
-    }
-
-    fn of(kept: &Kept, home: u32, open: impl Fn(u32) -> io::Result<File>) -> io::Result<Self> {
-        let mut begin = 0;
-        let mut files = Vec::new();
-        for (rank, bytes) in kept.images_of(home) {
-            files.push((begin, bytes, open(rank)?));
-            begin += bytes;
-        }
-        Ok(Self { files })
     }
 
     /// Reads from there on, as much as there is room for.
@@ -60,30 +51,46 @@ impl PartReader {
     }
 }
 
-/// The same for writing.
+/// The same for writing. Of a rank that is not wanted what is written is passed over.
 #[derive(Debug)]
 pub(super) struct PartWriter {
-    files: Vec<(u64, u64, File)>,
+    files: Vec<(u64, u64, Option<File>)>,
 }
 
 impl PartWriter {
-    /// Makes the images of a home, empty, in this directory.
-    pub(super) fn images(directory: &Path, kept: &Kept, home: u32) -> io::Result<Self> {
-        let make = |rank| own::create(&directory.join(image_name(rank)));
-        PartReader::of(kept, home, make).map(|part| Self { files: part.files })
+    /// Makes the images of those ranks of a home that are wanted, empty, in this directory.
+    pub(super) fn images(
+        directory: &Path,
+        kept: &Kept,
+        home: u32,
+        is_wanted: impl Fn(u32) -> bool,
+    ) -> io::Result<Self> {
+        let make = |rank| {
+            let made = is_wanted(rank).then(|| own::create(&directory.join(image_name(rank))));
+            made.transpose()
+        };
+        files_of(kept, home, make).map(|files| Self { files })
+    }
+
+    /// From where to where files are that are wanted.
+    pub(super) fn wanted(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let wanted = self.files.iter().filter(|(_, _, file)| file.is_some());
+        wanted.map(|(begin, bytes, _)| (*begin, begin + bytes))
     }
 
     /// Makes one file.
     pub(super) fn file(path: &Path, bytes: u64) -> io::Result<Self> {
         let file = own::create(path)?;
         file.set_len(bytes)?;
-        Ok(Self { files: vec![(0, bytes, file)] })
+        Ok(Self { files: vec![(0, bytes, Some(file))] })
     }
 
     pub(super) fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut done = 0;
         for (file, at, length) in pieces(&self.files, offset, bytes.len()) {
-            file.write_all_at(&bytes[done..done + length], at)?;
+            if let Some(file) = file {
+                file.write_all_at(&bytes[done..done + length], at)?;
+            }
             done += length;
         }
         if done == bytes.len() { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -91,16 +98,31 @@ impl PartWriter {
 
     /// Makes what has been written durable.
     pub(super) fn flush(&self) -> io::Result<()> {
-        self.files.iter().try_for_each(|(_, _, file)| file.sync_all())
+        self.files.iter().filter_map(|(_, _, file)| file.as_ref()).try_for_each(File::sync_all)
     }
 }
 
+/// The ranks of a home: where each begins, its bytes, and what `open` gives for it.
+fn files_of<F>(
+    kept: &Kept,
+    home: u32,
+    open: impl Fn(u32) -> io::Result<F>,
+) -> io::Result<Vec<(u64, u64, F)>> {
+    let mut begin = 0;
+    let mut files = Vec::new();
+    for (rank, bytes) in kept.images_of(home) {
+        files.push((begin, bytes, open(rank)?));
+        begin += bytes;
+    }
+    Ok(files)
+}
+
 /// What of each file is between `offset` and `offset + length`: where in it, and how much.
-fn pieces(
-    files: &[(u64, u64, File)],
+fn pieces<F>(
+    files: &[(u64, u64, F)],
     offset: u64,
     length: usize,
-) -> impl Iterator<Item = (&File, u64, usize)> {
+) -> impl Iterator<Item = (&F, u64, usize)> {
     let end = offset.saturating_add(length as u64);
     files.iter().filter_map(move |(begin, bytes, file)| {
         let from = offset.max(*begin);

@@ -77,7 +77,7 @@ fn text(kind: &str, record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 }
 
 /// The text of a file that holds this record.
-pub(super) fn seal<T: Serialize>(
+pub(crate) fn seal<T: Serialize>(
     kind: &str,
     record: &T,
     key: Option<&Key>,
@@ -93,7 +93,7 @@ pub(super) fn seal<T: Serialize>(
 }
 
 /// Reads it, if it may be believed.
-pub(super) fn unseal<T: Serialize + DeserializeOwned>(
+pub(crate) fn unseal<T: Serialize + DeserializeOwned>(
     kind: &str,
     json: &str,
     whose: Whose,

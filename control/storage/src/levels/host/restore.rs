@@ -7,7 +7,7 @@
 use super::make::{Peers, cause, copy, name};
 use super::part::PartWriter;
 use super::record::Kept;
-use super::store::set_of;
+use super::store::{HostStore, set_of};
 use crate::error::{Cause, Operation, StorageError};
 use crate::image::Image;
 use crate::own::Whose;
@@ -15,7 +15,9 @@ use crate::snapshot::check_header;
 use fermata_levels::restart::Impossible;
 use fermata_levels::{Holdings, Id, Item, Restart, Snapshot, Source, choose};
 use fermata_parity::{Members, Part, WorkError, rebuild};
+use fermata_types::ImageRecord;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,25 @@ pub struct Restored {
     pub kept: Kept,
     /// What turned out not to be usable on the way, a sentence each.
     pub notes: Vec<String>,
+}
+
+/// Which images are to be had, and where.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Those of these ranks; `None`: all.
+    pub ranks: Option<&'a BTreeSet<u32>>,
+    /// Goes to this directory, which exists.
+    pub directory: &'a Path,
+    /// The images of this store's own host are not copied there, but get another name.
+    pub own: Option<&'a HostStore>,
+    /// With whose key.
+    pub whose: Whose,
+}
+
+impl Wanted<'_> {
+    fn has(&self, rank: u32) -> bool {
+        self.ranks.is_none_or(|ranks| ranks.contains(&rank))
+    }
 }
 
 /// Why there is none.
@@ -61,7 +82,7 @@ enum Lost {
     Parities(Vec<String>, u32),
 }
 
-/// Writes the images of the newest snapshot that can be had into this directory, which exists.
+/// Writes the wanted images of the newest snapshot that can be had, and checks every byte of them.
 /// `shared`: the directories of snapshots that do not lie on hosts.
 ///
 /// # Errors
@@ -70,8 +91,7 @@ pub fn restore_newest(
     known: &[Kept],
     mut holdings: Holdings,
     mut shared: BTreeMap<Id, PathBuf>,
-    whose: Whose,
-    directory: &Path,
+    wanted: Wanted,
     peers: &mut impl Peers,
 ) -> Result<Restored, RestoreError> {
     let believed = known.iter().filter(|kept| kept.check().is_ok());
@@ -91,8 +111,7 @@ pub fn restore_newest(
         };
         let from = shared.get(&id).cloned();
         let shared_at = from.as_deref();
-        let mut work =
-            Work { kept: chosen, directory, whose, shared: shared_at, peers: &mut *peers };
+        let mut work = Work { kept: chosen, wanted, shared: shared_at, peers: &mut *peers };
         match work.restore(&restart) {
             Ok(()) => return Ok(Restored { restart, kept: (*chosen).clone(), notes }),
             Err(Failure::Here(error)) => return Err(error.into()),
@@ -140,8 +159,7 @@ fn forget(
 
 struct Work<'a, P> {
     kept: &'a Kept,
-    directory: &'a Path,
-    whose: Whose,
+    wanted: Wanted<'a>,
     shared: Option<&'a Path>,
     peers: &'a mut P,
 }
@@ -150,10 +168,16 @@ impl<P: Peers> Work<'_, P> {
     fn restore(&mut self, restart: &Restart) -> Result<(), Failure> {
         let mut rebuilt = BTreeSet::new();
         for (home, source) in (0u32..).zip(&restart.sources) {
+            if self.records_of(home).next().is_none() {
+                continue;
+            }
             let lost = match source {
                 Source::Home => {
                     let host = name(self.kept, home).to_owned();
-                    self.copy(home, host, Item::Images)?
+                    match self.wanted.own.filter(|store| store.host() == host) {
+                        Some(store) => self.link(home, store)?,
+                        None => self.copy(home, host, Item::Images)?,
+                    }
                 }
                 Source::Copy(host) => self.copy(home, host.clone(), Item::Copy(home))?,
                 Source::Shared => self.copy_shared(home)?,
@@ -167,49 +191,71 @@ impl<P: Peers> Work<'_, P> {
             };
             self.check(home).map_err(|why| Failure::Lost(lost, why))?;
         }
-        fermata_sysio::sync_directory(self.directory)
-            .map_err(|e| Failure::Here(StorageError::at(Operation::Flush, self.directory, e)))
+        let directory = self.wanted.directory;
+        fermata_sysio::sync_directory(directory)
+            .map_err(|e| Failure::Here(StorageError::at(Operation::Flush, directory, e)))
+    }
+
+    /// The wanted images of a home.
+    fn records_of(&self, home: u32) -> impl Iterator<Item = &ImageRecord> {
+        let all = self.kept.images_of(home).into_iter().map(|(rank, _)| rank);
+        let ranks: BTreeSet<u32> = all.filter(|rank| self.wanted.has(*rank)).collect();
+        self.kept.manifest.images.iter().filter(move |image| ranks.contains(&image.rank))
     }
 
     /// Each image is the one that the manifest lists, and whole.
     fn check(&self, home: u32) -> Result<(), Cause> {
-        let ranks: Vec<u32> = self.kept.images_of(home).iter().map(|(rank, _)| *rank).collect();
-        for image in self.kept.manifest.images.iter().filter(|i| ranks.contains(&i.rank)) {
-            let path = self.directory.join(&image.file);
+        for image in self.records_of(home) {
+            let path = self.wanted.directory.join(&image.file);
             let header = check_header(&path, &self.kept.manifest, image)?;
             if crate::snapshot::mac_text(&header) != image.mac {
                 return Err(Cause::NotDescribed);
             }
-            Image::open(&path, self.whose)?.check_pages(|_| {})?;
+            Image::open(&path, self.wanted.whose)?.check_pages(|_| {})?;
         }
         Ok(())
     }
 
     fn make(&self, home: u32) -> Result<PartWriter, Failure> {
-        PartWriter::images(self.directory, self.kept, home).map_err(|e| self.here(e))
+        let is_wanted = |rank| self.wanted.has(rank);
+        PartWriter::images(self.wanted.directory, self.kept, home, is_wanted)
+            .map_err(|e| self.here(e))
     }
 
     fn here(&self, error: io::Error) -> Failure {
-        Failure::Here(StorageError::at(Operation::Write, self.directory, error))
+        Failure::Here(StorageError::at(Operation::Write, self.wanted.directory, error))
     }
 
     /// What it counts as lost with, if the images are not whole.
     fn copy(&mut self, home: u32, host: String, item: Item) -> Result<Lost, Failure> {
         let to = self.make(home)?;
-        if let Err(error) = copy(self.kept, home, (&host, item), self.peers, &to) {
+        if let Err(error) = copy(self.kept, (&host, item), self.peers, &to) {
             return Err(Failure::Lost(Lost::Item(host, item), error.into()));
         }
         to.flush().map_err(|e| self.here(e))?;
         Ok(Lost::Item(host, item))
     }
 
+    /// What a store keeps is never written to again.
+    fn link(&self, home: u32, store: &HostStore) -> Result<Lost, Failure> {
+        let lost = || Lost::Item(store.host().to_owned(), Item::Images);
+        let from = store.images_path(self.kept.snapshot.id, Item::Images);
+        for image in self.records_of(home) {
+            let to = self.wanted.directory.join(&image.file);
+            let _ = fs::remove_file(&to); // of an attempt before
+            fs::hard_link(from.join(&image.file), to)
+                .map_err(|error| Failure::Lost(lost(), error.into()))?;
+        }
+        Ok(lost())
+    }
+
     fn copy_shared(&mut self, home: u32) -> Result<Lost, Failure> {
-        for (rank, _) in self.kept.images_of(home) {
-            let file = crate::layout::image_name(rank);
-            let from = self.shared.unwrap_or(self.directory).join(&file);
+        let files: Vec<String> = self.records_of(home).map(|image| image.file.clone()).collect();
+        for file in files {
+            let from = self.shared.unwrap_or(self.wanted.directory).join(&file);
             let lost = |error: io::Error| Failure::Lost(Lost::Shared, error.into());
             let mut source = crate::own::open(&from, Whose::Own(None)).map_err(lost)?;
-            let path = self.directory.join(&file);
+            let path = self.wanted.directory.join(&file);
             let mut to = crate::own::create(&path).map_err(|e| self.here(e))?;
             io::copy(&mut source, &mut to).map_err(lost)?;
             to.sync_all().map_err(|e| self.here(e))?;

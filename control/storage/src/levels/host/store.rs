@@ -36,18 +36,19 @@ pub struct HostStore {
 }
 
 impl HostStore {
-    /// Under this directory, which may be anybody's. What was never finished is removed.
+    /// The one of this name, which is the job's alone (`JobRecord::store`), under this directory,
+    /// which may be anybody's. What was never finished is removed.
     ///
     /// # Errors
     /// It cannot be made, is not the user's own, or is open elsewhere.
     pub fn open(
         directory: &Path,
-        job: &str,
+        name: &str,
         host: &str,
         key: Option<Key>,
     ) -> Result<Self, StorageError> {
         let users = directory.join(format!("levels-{}", fermata_sysio::effective_uid()));
-        let root = users.join(format!("{job}@{host}"));
+        let root = users.join(format!("{name}@{host}"));
         for path in [&users, &root] {
             make_private(path).map_err(|e| StorageError::at(Operation::Make, path, e))?;
         }

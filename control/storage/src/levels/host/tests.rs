@@ -81,6 +81,11 @@ pub(super) fn id(epoch: u32) -> Id {
     Id { taken_ms: 1000 + u64::from(epoch), epoch }
 }
 
+/// All images, in this directory.
+fn all_to(directory: &Path) -> Wanted<'_> {
+    Wanted { ranks: None, directory, own: None, whose: Whose::Own(None) }
+}
+
 impl Cluster {
     /// With so many ranks on each host.
     pub(super) fn new(chain: &Chain, ranks_of: &[u32]) -> Self {
@@ -107,7 +112,7 @@ impl Cluster {
         self.ranks.iter().map(|ranks| ranks.len() as u32).sum()
     }
 
-    fn image(&self, epoch: u32, rank: u32) -> Vec<u8> {
+    pub(super) fn image(&self, epoch: u32, rank: u32) -> Vec<u8> {
         samples::image("j", epoch, rank, self.size()).0
     }
 
@@ -205,6 +210,19 @@ impl Cluster {
         }
     }
 
+    /// A host's own.
+    pub(super) fn store(&self, host: &str) -> HostStore {
+        self.hosts.0[host].clone()
+    }
+
+    /// A host more, which has nothing.
+    pub(super) fn join(&mut self, host: u32) {
+        let directory = self.scratch.0.join(name(host));
+        fs::create_dir_all(&directory).unwrap();
+        let store = HostStore::open(&directory, "j", &name(host), None).unwrap();
+        self.hosts.0.insert(name(host), store);
+    }
+
     /// The directories of these hosts are gone.
     pub(super) fn lose(&mut self, dead: &BTreeSet<u32>) {
         for host in dead {
@@ -213,7 +231,7 @@ impl Cluster {
         }
     }
 
-    fn gather(&self) -> (Vec<Kept>, Holdings) {
+    pub(super) fn gather(&self) -> (Vec<Kept>, Holdings) {
         let mut known: BTreeMap<Id, Kept> = BTreeMap::new();
         let mut holdings = Holdings::new();
         for (host, store) in &self.hosts.0 {
@@ -231,9 +249,8 @@ impl Cluster {
         let to = self.scratch.0.join("restored");
         let _ = fs::remove_dir_all(&to);
         fs::create_dir(&to).unwrap();
-        let whose = Whose::Own(None);
         let restored =
-            restore_newest(&known, holdings, BTreeMap::new(), whose, &to, &mut self.hosts)?;
+            restore_newest(&known, holdings, BTreeMap::new(), all_to(&to), &mut self.hosts)?;
         for rank in 0..self.size() {
             let image = fs::read(to.join(format!("rank-{rank}.img"))).unwrap();
             assert_eq!(image, self.image(restored.restart.snapshot.id.epoch, rank), "rank {rank}");
@@ -378,9 +395,8 @@ fn what_is_in_the_directory_is_taken_from_there() {
     let (known, holdings) = cluster.gather();
     let to = cluster.scratch.0.join("restored");
     let directories = BTreeMap::from([(id(1), shared.clone())]);
-    let whose = Whose::Own(None);
     let mut get = |holdings: Holdings| {
-        restore_newest(&known, holdings, directories.clone(), whose, &to, &mut cluster.hosts)
+        restore_newest(&known, holdings, directories.clone(), all_to(&to), &mut cluster.hosts)
     };
     let restored = get(holdings.clone()).unwrap();
     assert_eq!(restored.restart.sentences(), ["rank 1 of n1: from the job's directory"]);
