@@ -56,7 +56,7 @@ pub enum Action {
 pub struct Job {
     /// Who.
     pub job: JobId,
-    /// Bytes of all its nodes.
+    /// Bytes of all its nodes; 0: not known yet.
     pub bytes: f64,
     /// Its nodes.
     pub nodes: u32,
@@ -101,6 +101,11 @@ impl Client {
     /// For a job that has not begun to compute.
     pub fn new(job: Job) -> Self {
         Self { job, state: State::Idle, due_ms: 0, misses: 0, replica: 0 }
+    }
+
+    /// What the job is by now, for the next offers.
+    pub fn update(&mut self, job: Job) {
+        self.job = job;
     }
 
     /// Whether it has given the service up for this checkpoint.

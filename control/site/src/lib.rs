@@ -8,14 +8,16 @@
 //! checkpoint is due, predicts which would collide, and puts these into the order that costs the
 //! least (`order`). Restarts come first.
 //!
-//! The service only advises. Its state is soft: a replica that takes over knows nothing, and learns
-//! from the next offers. A job whose offers stay unanswered twice follows its own plan (`client`).
+//! The service only advises. Its state is soft: a replica that takes over (`lead`) knows nothing,
+//! and learns from the next offers. A job whose offers stay unanswered twice follows its own plan
+//! (`client`).
 //!
 //! Invariant: no I/O, no clock, no randomness: `step(event, now) -> actions`.
 //! Source: M. Gholami and F. Schintke, SRMPDS 2018 (user-level offers, system-level decision);
 //! T. Herault et al., APDCM 2018 (least waste on a shared token).
 
 pub mod client;
+pub mod lead;
 pub mod order;
 pub mod service;
 
@@ -27,7 +29,7 @@ pub type JobId = u64;
 pub struct Offer {
     /// Who.
     pub job: JobId,
-    /// Bytes of all its nodes.
+    /// Bytes of all its nodes; 0: not known yet.
     pub bytes: f64,
     /// Its nodes.
     pub nodes: u32,

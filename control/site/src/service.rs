@@ -53,10 +53,35 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct Given {
     job: JobId,
+    is_restart: bool,
     per_s: f64,
     /// When the job should be through, and when the lease ends in any case.
     expected_ms: i64,
     ends_ms: i64,
+}
+
+/// A checkpoint that is to come, for people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Planned {
+    /// As it was offered last.
+    pub offer: Offer,
+    /// Until the job's own plan has it due, milliseconds; below 0: since then.
+    pub due_in_ms: i64,
+    /// Until it should begin by what is known now, milliseconds.
+    pub start_in_ms: u64,
+}
+
+/// A lease that is held, for people.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held {
+    /// Its number.
+    pub lease: u64,
+    /// Its holder reads.
+    pub is_restart: bool,
+    /// Until the job should be through, milliseconds.
+    pub done_in_ms: u64,
+    /// Until the lease ends in any case, milliseconds.
+    pub ends_in_ms: u64,
 }
 
 /// The service, one replica of it.
@@ -73,6 +98,8 @@ pub struct Service {
 const SLACK: f64 = 2.0;
 /// A job that was told to ask is forgotten so long after it should have.
 const FORGET_MS: i64 = 120_000;
+/// A lease for a checkpoint whose size is not known lasts so long. Others ask again meanwhile.
+const UNKNOWN_MS: i64 = 60_000;
 /// Starting so much earlier or later than the plan has it makes no difference.
 const SLOP_S: f64 = 1.0;
 
@@ -94,6 +121,29 @@ impl Service {
     /// How many leases are held at this time.
     pub fn leases(&self) -> usize {
         self.given.len()
+    }
+
+    /// What is known of a job's next checkpoint at this time, unless it has been asked about long
+    /// ago or its lease is given.
+    pub fn planned(&self, job: JobId, now_ms: u64) -> Option<Planned> {
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let known = self.known.get(&job).filter(|known| known.until_ms > now_ms)?;
+        let start_in_ms = milliseconds(self.planned_start_s(job, now_ms).max(0.0)).unsigned_abs();
+        Some(Planned { offer: known.offer, due_in_ms: known.due_ms - now_ms, start_in_ms })
+    }
+
+    /// The lease that a job holds at this time.
+    pub fn held(&self, job: JobId, now_ms: u64) -> Option<Held> {
+        let now_ms = i64::try_from(now_ms).unwrap_or(i64::MAX);
+        let holds = |(_, given): &(&u64, &Given)| given.job == job && given.ends_ms > now_ms;
+        let (number, given) = self.given.iter().find(holds)?;
+        let in_ms = |at_ms: i64| (at_ms - now_ms).max(0).unsigned_abs();
+        Some(Held {
+            lease: *number,
+            is_restart: given.is_restart,
+            done_in_ms: in_ms(given.expected_ms),
+            ends_in_ms: in_ms(given.ends_ms),
+        })
     }
 
     /// Takes an event at `now_ms`; the answer, if there is one to give.
@@ -202,9 +252,13 @@ impl Service {
         // With restarts beside it everything takes longer.
         let crowd = ((taken + per_s) / self.store.per_s).max(1.0);
         let expected_ms = now_ms + milliseconds(offer.bytes / per_s * crowd);
-        let lasts_ms = milliseconds(alone_ms as f64 / 1e3 * crowd * SLACK) + 1000;
+        let lasts_ms = match alone_ms {
+            0 => UNKNOWN_MS,
+            _ => milliseconds(alone_ms as f64 / 1e3 * crowd * SLACK) + 1000,
+        };
         let ends_ms = now_ms + lasts_ms;
-        self.given.insert(number, Given { job: offer.job, per_s, expected_ms, ends_ms });
+        let (job, is_restart) = (offer.job, offer.is_restart);
+        self.given.insert(number, Given { job, is_restart, per_s, expected_ms, ends_ms });
         Answer::Accept(Lease { number, lasts_ms: lasts_ms.unsigned_abs(), per_s })
     }
 }

@@ -103,6 +103,29 @@ fn a_job_that_asks_no_more_is_forgotten() {
     assert!(accepted(service.step(&Event::Offer(offer(2, 0)), late_ms)).is_some());
 }
 
+#[test]
+fn a_job_of_unknown_size_keeps_others_away_until_it_is_done() {
+    let mut service = leading();
+    let unknown = Offer { bytes: 0.0, most_per_s: f64::INFINITY, ..offer(1, 0) };
+    let lease = accepted(service.step(&Event::Offer(unknown), 0)).expect("a lease");
+    let wait_ms = ask_in_ms(service.step(&Event::Offer(offer(2, 0)), 1000)).expect("a denial");
+    assert!(wait_ms < 10_000, "asks again soon: {wait_ms}");
+    service.step(&Event::Done { job: 1, lease: lease.number }, 5000);
+    assert!(accepted(service.step(&Event::Offer(offer(2, 0)), 5001)).is_some());
+}
+
+#[test]
+fn what_is_predicted_and_held_can_be_seen() {
+    let mut service = leading();
+    service.step(&Event::Offer(offer(1, 0)), 0);
+    service.step(&Event::Offer(offer(2, 20_000)), 0);
+    let held = service.held(1, 10_000).expect("a lease");
+    assert_eq!((held.done_in_ms, held.is_restart), (90_000, false));
+    let planned = service.planned(2, 10_000).expect("a prediction");
+    assert_eq!((planned.due_in_ms, planned.start_in_ms), (10_000, 90_000));
+    assert_eq!((service.planned(1, 10_000), service.held(2, 10_000)), (None, None));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..<_>::default() })]
     /// Every offer is answered at once; but for restarts one lease is held at a time; who is denied
