@@ -429,6 +429,10 @@ void agent_start(const LowerCalls* lower) {
   self.started = true;
 }
 
+void agent_aborting(int code) {
+  (void)self.connection.send(wire::Aborting{code});
+}
+
 int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes) {
   const auto* words = static_cast<const u8*>(payload);
   Connection& out = self.connection;

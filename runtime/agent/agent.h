@@ -14,6 +14,10 @@ void agent_start(const LowerCalls* lower);
 // Blocks at most for a socket write (bounded by kSendTimeoutS). Allocates: no.
 int agent_report(Report kind, u32 epoch, const void* payload, u64 bytes);
 
+// Tells the coordinator that the program aborts with this code; a line that is broken says nothing.
+// Blocks at most for a socket write, as above. Allocates: no.
+void agent_aborting(int code);
+
 // Makes a detached thread of the lower half that takes no signal but the boundary's trap. Returns 0
 // or an errno.
 int start_lower_thread(void* (*entry)(void*), u64 stack_bytes);

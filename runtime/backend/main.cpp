@@ -4,6 +4,7 @@
 // starts (or restores) the application on another stack. main() never returns.
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
@@ -46,8 +47,20 @@ int init(int* argc, char*** argv) {
   return result;
 }
 
+/// Tells first, so that the coordinator knows whether a peer was lost before. The death of a peer
+/// is in the program sooner than it is there, and what mpirun does next must not be: hence the
+/// pauses.
+int abort(RealComm comm, int code) {
+  constexpr timespec kMoment{0, 50'000'000};
+  nanosleep(&kMoment, nullptr);
+  agent_aborting(code);
+  nanosleep(&kMoment, nullptr);
+  return Abort(comm, code);
+}
+
 constexpr MpiCalls with_own_calls() {
   MpiCalls calls = kCalls;
+  calls.Abort = abort;
   calls.Init = init;
   calls.Init_thread = init_thread;
   calls.Isend = isend;

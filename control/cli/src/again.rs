@@ -18,7 +18,8 @@ use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_storage::{JobDir, StorageError};
 use fermata_sysio::print_error;
-use fermata_types::{Every, JobRecord};
+use fermata_types::{Every, JobRecord, hex};
+use std::io;
 use std::path::PathBuf;
 
 /// How a job is to continue.
@@ -38,6 +39,23 @@ type Taken = Vec<String>;
 /// What the file system says.
 pub fn write(job: &JobDir, record: &JobRecord) -> Result<(), StorageError> {
     job.write_record(record, key::found().map(|user| &user.key))
+}
+
+/// The record of the run that follows another one of the same job, if there was one.
+///
+/// # Errors
+/// The system has no randomness.
+pub fn follow(record: &mut JobRecord, before: &JobRecord, job: &JobDir) -> io::Result<()> {
+    let is_elsewhere = |(_, pid): &(u32, Option<u32>)| pid.is_none();
+    if job.living_ranks(record.size).iter().any(is_elsewhere) {
+        record.outlived = before.lost_hosts(); // or they would not have been let be
+    }
+    record.run_number = before.run_number + 1;
+    record.identity = match before.identity() {
+        Some(identity) => hex(&identity),
+        None => hex(&fermata_sysio::random_bytes::<8>()?),
+    };
+    Ok(())
 }
 
 /// The record of a job that is about to be run, as far as it is to be believed. It is the user's
@@ -181,6 +199,10 @@ fn take_checkpoints(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
         taken.push(format!("--machine {}", before.machine));
         start.machine = Some(PathBuf::from(&before.machine));
     }
+    if start.site.is_none() && start.levels.is_none() && !before.site.is_empty() {
+        taken.push(format!("--site {}", before.site));
+        start.site = Some(PathBuf::from(&before.site));
+    }
     if start.keep.is_none() && before.keep != 0 {
         if before.keep != KEEP_DEFAULT {
             taken.push(format!("--keep {}", before.keep));
@@ -193,6 +215,7 @@ fn take_checkpoints(start: &mut Start, before: &JobRecord, taken: &mut Taken) {
 pub fn note(record: &mut JobRecord, start: &Start, hosts: &[(String, u32)]) {
     record.every = start.every.unwrap_or_default();
     record.machine = auto::recorded(start.machine.as_deref());
+    record.site = auto::recorded(start.site.as_deref());
     record.hosts = hosts.iter().map(word).collect();
     record.remote_shell = start.remote_shell.clone().unwrap_or_default();
     record.local_dir = auto::recorded(start.local_dir.as_deref());

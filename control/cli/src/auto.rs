@@ -27,6 +27,10 @@ pub struct PaceArgs {
     /// What fails how often, for --every auto: the file that `fermata plan` reads
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub machine: Option<PathBuf>,
+    /// Ask the service that `fermata site serve` runs in this directory when to save, so that jobs
+    /// do not save at once; without an answer a job saves as --every says [at a restart: as before]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub site: Option<PathBuf>,
 }
 
 /// When a job on so many nodes saves of itself.

@@ -9,6 +9,7 @@ use crate::files_args::{FilesArgs, FilesRule};
 use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
 use crate::plan::PlanArgs;
+use crate::site::SiteCommand;
 use crate::start_args::StartArgs;
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
@@ -130,9 +131,9 @@ Example:
         /// This host keeps images here first: for hosts that do not share --dir
         #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
         local_dir: Option<PathBuf>,
-        /// This host keeps snapshots there
+        /// This host keeps snapshots there, in a store of this name
         #[arg(long, hide = true)]
-        keeps: bool,
+        store: Option<String>,
         /// As for run
         #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
@@ -311,6 +312,16 @@ Example:
   fermata mpi add /opt/openmpi-5 --name openmpi5"
     )]
     Mpi(MpiCommand),
+    /// Jobs that save to one file system, one after the other instead of at once
+    #[command(
+        subcommand,
+        after_help = "\
+Example:
+  fermata site serve --site ~/site --bandwidth 2GB/s
+  fermata run --every 30m --site ~/site ./app args
+  fermata site status --site ~/site"
+    )]
+    Site(SiteCommand),
     /// Plan checkpoints: which levels, how often, and what that costs. Nothing is started
     #[command(after_help = "\
 Example:
@@ -381,12 +392,12 @@ Example:
         #[arg(long)]
         local_dir: Option<PathBuf>,
         #[arg(long)]
-        keeps: bool,
+        store: Option<String>,
     },
     /// Lends what this host keeps of a job's snapshots to whoever takes the job up again
     #[command(hide = true)]
     Lend {
-        job: String,
+        store: String,
         #[arg(long, value_delimiter = ',')]
         address: Vec<String>,
         #[arg(long)]

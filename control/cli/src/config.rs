@@ -16,10 +16,11 @@ use anyhow::Result;
 use fermata_launch::batch::Batch;
 use fermata_launch::kept::{self, parse_which};
 use fermata_launch::start::{SaveFiles, Start};
+use fermata_levels::{Chain, ChainError, Groups};
 use fermata_policy::signals::SaveOn;
 use fermata_storage::open_believed;
 use fermata_sysio::{effective_uid, print_error};
-use fermata_types::Every;
+use fermata_types::{Checkpointer, Every};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value, json};
 use std::env;
@@ -44,12 +45,16 @@ struct Settings {
     #[serde(deserialize_with = "interval")]
     every: Option<Every>,
     machine: Option<PathBuf>,
+    site: Option<PathBuf>,
     keep: Option<u32>,
     #[serde(deserialize_with = "which_files")]
     files: Option<String>,
     encrypt: Option<bool>,
     remote_shell: Option<String>,
     local_dir: Option<PathBuf>,
+    #[serde(deserialize_with = "chain")]
+    levels: Option<Chain>,
+    groups: Groups,
     mpirun_arg: Option<Vec<String>>,
     #[serde(deserialize_with = "signals")]
     save_on: Option<SaveOn>,
@@ -61,16 +66,19 @@ struct Settings {
 }
 
 /// All of them, in the order in which they are shown.
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 19] = [
     "dir",
     "mpi",
     "every",
     "machine",
+    "site",
     "keep",
     "files",
     "encrypt",
     "remote-shell",
     "local-dir",
+    "levels",
+    "groups",
     "mpirun-arg",
     "save-on",
     "requeue",
@@ -80,7 +88,7 @@ const KEYS: [&str; 16] = [
     "metrics",
 ];
 /// Those that are paths: a relative one means one beside the file.
-const PATHS: [&str; 4] = ["dir", "machine", "local-dir", "metrics"];
+const PATHS: [&str; 5] = ["dir", "machine", "site", "local-dir", "metrics"];
 
 /// A word that a flag reads so.
 fn read_as<'a, D: Deserializer<'a>, T>(
@@ -92,6 +100,10 @@ fn read_as<'a, D: Deserializer<'a>, T>(
 
 fn interval<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Every>, D::Error> {
     read_as(from, parse_every)
+}
+
+fn chain<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Chain>, D::Error> {
+    read_as(from, |word| word.parse().map_err(|why: ChainError| why.to_string()))
 }
 
 fn which_files<'a, D: Deserializer<'a>>(from: D) -> Result<Option<String>, D::Error> {
@@ -184,16 +196,34 @@ impl Config {
     pub fn fill(&self, given: Start) -> Start {
         let all = self.all.clone();
         let none = given.mpirun_args.is_empty();
+        let local_dir = given.local_dir.clone().or(all.local_dir);
+        // As far as the job's hosts can have them: nobody asks for these of a job of one host.
+        let makes_images = given.checkpointer != Checkpointer::Itself && local_dir.is_some();
+        let hosts = given.count_of_hosts().filter(|_| makes_images);
+        let levels = all.levels.zip(hosts).and_then(|(levels, hosts)| levels.on(hosts));
         Start {
             mpi: given.mpi.or(all.mpi),
             every: given.every.or(all.every),
             machine: given.machine.or(all.machine),
+            site: given.site.or(all.site),
             keep: given.keep.or(all.keep),
             remote_shell: given.remote_shell.or(all.remote_shell),
-            local_dir: given.local_dir.or(all.local_dir),
+            local_dir,
+            levels: given.levels.or(levels),
+            groups: all.groups,
             mpirun_args: all.mpirun_arg.filter(|_| none).unwrap_or(given.mpirun_args),
             ..given
         }
+    }
+
+    /// Which hosts fail together: of a run as it is now, whatever an earlier one was told.
+    pub fn groups(&self) -> Groups {
+        self.all.groups.clone()
+    }
+
+    /// Where the site's service is found, if the command line does not say.
+    pub fn site(&self) -> Option<PathBuf> {
+        self.all.site.clone()
     }
 
     /// What the command line does not say, of `run` and of `restart`: no record of a job says it

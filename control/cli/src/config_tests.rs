@@ -2,7 +2,6 @@
 //! What files say, which of them wins, and which are not believed.
 
 use super::*;
-use fermata_types::Every;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -41,11 +40,14 @@ dir = "jobs"
 mpi = "mpich"
 every = "30m"
 machine = "machine.toml"
+site = "site"
 keep = 3
 files = "save"
 encrypt = true
 remote-shell = "rsh"
 local-dir = "/local"
+levels = "local,xor"
+groups.rack = { r1 = "n[1-8]", r2 = "n9" }
 mpirun-arg = ["-a", "b"]
 save-on = "TERM,USR1"
 requeue = false
@@ -85,6 +87,23 @@ fn the_later_file_wins_and_a_flag_over_all() {
 }
 
 #[test]
+fn levels_are_those_that_the_hosts_of_a_job_can_have() {
+    let scratch = Scratch::new("levels");
+    let text = "levels = \"local,xor,rs2,shared\"\ngroups.rack = { r1 = \"a,b\" }\n";
+    let path = scratch.file("c", &format!("local-dir = \"/local\"\n{text}"), 0o600);
+    let config = said_by(&path).unwrap();
+    let hosts = |list: &[&str]| list.iter().map(|host| (*host).to_owned()).collect();
+    let filled = |list: &[&str]| config.fill(Start { hosts: hosts(list), ..Start::default() });
+    let levels = |list: &[&str]| filled(list).levels.map(|levels| levels.to_string());
+    assert_eq!(levels(&["a:2", "b", "c"]).unwrap(), "local,xor,rs2,shared");
+    assert_eq!(levels(&["a", "b"]).unwrap(), "local,xor,shared");
+    assert_eq!((levels(&["a"]), levels(&[])), (None, None));
+    assert_eq!(filled(&[]).groups.of(&hosts(&["b", "c"])), [["r1", "c alone"]]);
+    let itself = Start { checkpointer: Checkpointer::Itself, ..filled(&["a", "b"]) };
+    assert_eq!(config.fill(Start { levels: None, ..itself }).levels, None);
+}
+
+#[test]
 fn a_file_that_others_may_have_written_is_not_read() {
     let scratch = Scratch::new("others");
     let evil = "on-commit = \"evil\"\n";
@@ -115,6 +134,11 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("# x\nevery = \"soon\"\n", ":2: every: "),
         ("files = \"some\"\n", ":1: files: "),
         ("save-on = \"SOON\"\n", ":1: save-on: "),
+        ("levels = \"xor\"\n", ":1: levels: the first level is local"),
+        (
+            "keep = 3\n[groups.rack]\na = \"n[1-2]\"\nb = \"n2\"\n",
+            ":2: groups: n2 is in two groups",
+        ),
         ("keep = -1\n", ":1: keep: "),
         ("keep = \"3\"\n", ":1: keep: invalid type: string \"3\", expected u32"),
         ("mpi = \"x\"\nmpi = \"y\"\n", ":2: duplicate key"),

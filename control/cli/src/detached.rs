@@ -34,8 +34,9 @@ pub fn begin(job: &JobDir, record: &JobRecord, service: &Service) -> Result<()> 
     make_directory(job)?;
     let lock = take(job, ENDING_WAIT)?;
     let before = job.read_record().unwrap_or_default();
-    refuse_living_ranks(job, &record.job, before.size.max(record.size), &before.lost_host)?;
-    let record = JobRecord { run_number: before.run_number + 1, ..record.clone() };
+    refuse_living_ranks(job, &record.job, before.size.max(record.size), &before.lost_hosts())?;
+    let mut record = record.clone();
+    again::follow(&mut record, &before, job)?;
     again::write(job, &record)
         .map_err(|why| no_record(&why.to_string(), service.restored.as_deref()))?;
     let input = lock.into_file().map_or_else(Stdio::null, Stdio::from);
@@ -58,6 +59,9 @@ fn command(job_dir: &Path, service: &Service, detach: bool) -> Result<Command> {
     command.args(["coordinator", "--every", &every, "--nodes", &service.nodes.to_string()]);
     if let Some(machine) = &service.machine {
         command.arg("--machine").arg(machine);
+    }
+    if let Some(site) = &service.site {
+        command.arg("--site").arg(site);
     }
     if detach {
         command.arg("--detach");

@@ -21,7 +21,7 @@ pub fn of(waited: &Waited, ending: &JobEnd, end: &End) -> Ended {
         return Ended::Lost { host: lost.name.clone() };
     }
     let signal = match &end.ending {
-        Ending::Lost(Cause::Rank { signal, .. }) => Some(*signal), // as the MPI's mpirun tells it
+        Ending::Lost(Cause::Rank { signal, .. }) => *signal, // as the MPI's mpirun tells it
         _ => Some(i32::from(end.code) - SIGNALLED).filter(|s| (1..=SIGNAL_MAX).contains(s)),
     };
     // Whoever is told to end takes its ranks along in any order.
@@ -88,13 +88,19 @@ mod tests {
                 shortfall: shortfall.map(str::to_owned),
                 some_ended: false,
                 first_to_leave: shortfall.map(|_| (1, "b".to_owned())),
+                abort_after_loss: None,
             },
             timeout: Duration::from_secs(1),
         }
     }
 
     fn of_status(raw: i32, told: Option<i32>, ending: &JobEnd) -> Ended {
-        let waited = Waited { status: ExitStatus::from_raw(raw), told, given_up: None };
+        let waited = Waited {
+            status: ExitStatus::from_raw(raw),
+            told,
+            given_up: None,
+            has_missed_daemon: false,
+        };
         of(&waited, ending, &End::of(Family::OpenMpi, &waited, ending, None, false))
     }
 

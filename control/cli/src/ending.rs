@@ -30,7 +30,8 @@ pub struct End {
     pub code: u8,
     /// The newest committed checkpoint, if the job was stopped there.
     stopped_at: Option<u32>,
-    newest_epoch: u32,
+    /// The newest checkpoint that the run has committed; 0: none.
+    pub newest_epoch: u32,
     /// What has stopped it, if it was no command.
     by: Option<Why>,
     /// What it means to whoever may begin again.
@@ -61,13 +62,15 @@ impl End {
         let native = native.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILURE);
         let why = match &outlived {
             _ if ending.stopped => None,
-            Some(_) if native == 0 && waited.given_up.is_none() => None,
+            // One that waits for a lost host has been ended when nobody else was left.
+            Some(_) if native == 0 || waited.given_up.is_some() => None,
             _ => why_not_well(waited, ending, native),
         };
         let code = match &why {
             // mpirun calls ranks that end without MPI_Finalize a failure; here it was asked for.
             _ if ending.stopped => by.map_or(0, |_| SAVED),
             Some(_) if native == 0 || waited.given_up.is_some() => FAILURE,
+            None if outlived.is_some() => 0,
             _ => native,
         };
         Self {
@@ -107,6 +110,7 @@ impl End {
         let Some(why) = self.why.as_ref().filter(|_| !self.is_plain) else { return };
         let directory = job.clone();
         let saved = within(timeout, move || newest(&directory)).flatten();
+        let saved = saved.filter(|(epoch, _)| *epoch >= self.newest_epoch);
         let is_on_hosts = start.levels.is_some() && self.newest_epoch > 0;
         let hint = match saved {
             Some((epoch, age_s)) => format!(
@@ -137,6 +141,9 @@ impl End {
 }
 
 fn why_not_well(waited: &Waited, ending: &JobEnd, native: u8) -> Option<String> {
+    if waited.has_missed_daemon {
+        return Some("a daemon of mpirun has died".into());
+    }
     let shortfall = ending.ends.shortfall.clone();
     if let Some(host) = &waited.given_up {
         return shortfall.or_else(|| Some(format!("host {host} is lost")));
@@ -191,7 +198,12 @@ mod tests {
     use std::process::ExitStatus;
 
     fn waited(code: i32) -> Waited {
-        Waited { status: ExitStatus::from_raw(code << 8), told: None, given_up: None }
+        Waited {
+            status: ExitStatus::from_raw(code << 8),
+            told: None,
+            given_up: None,
+            has_missed_daemon: false,
+        }
     }
 
     fn ending(shortfall: Option<&str>) -> JobEnd {
@@ -204,6 +216,7 @@ mod tests {
                 shortfall: shortfall.map(str::to_owned),
                 some_ended: false,
                 first_to_leave: None,
+                abort_after_loss: None,
             },
             timeout: Duration::from_secs(1),
         }
@@ -262,6 +275,11 @@ mod tests {
         assert!(!is_well(&own) && own.code == 3);
         let told = end(&Waited { told: Some(15), ..waited(0) }, true);
         assert!(!is_well(&told));
+        let given_up = || Waited { given_up: Some("b".into()), ..waited(137) };
+        let without_host = end(&given_up(), true);
+        assert!(is_well(&without_host) && without_host.code == 0);
+        let without_anybody = end(&given_up(), false);
+        assert!(!is_well(&without_anybody) && without_anybody.code == FAILURE);
     }
 
     #[test]

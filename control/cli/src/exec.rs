@@ -13,6 +13,7 @@ use crate::exit::{damaged, refused};
 use crate::jobs::{JobsDir, unix_now_s};
 use crate::ownership::check_owner;
 use crate::reach::{self, CoordinatorAddr, Local, tag};
+use crate::restart::refuse_placed;
 use crate::service::Service;
 use crate::state::state_of;
 use anyhow::{Context, Result};
@@ -66,8 +67,8 @@ pub struct ExecOptions {
     pub coordinator: Vec<String>,
     /// This host's own directory for images.
     pub local_dir: Option<PathBuf>,
-    /// This host keeps snapshots there.
-    pub keeps: bool,
+    /// This host keeps snapshots there, in a store of this name.
+    pub store: Option<String>,
     /// What makes collective calls whole.
     pub collectives: String,
     /// The death of this rank ends nobody else.
@@ -92,6 +93,8 @@ pub struct ExecOptions {
     pub every: Every,
     /// What fails how often (likewise).
     pub machine: Option<PathBuf>,
+    /// Where the site's service is found.
+    pub site: Option<PathBuf>,
     /// Snapshots to keep (likewise).
     pub keep: Option<u32>,
     /// What saves the ranks (likewise), unless a snapshot says.
@@ -278,6 +281,7 @@ fn manifest_of(options: &ExecOptions) -> Result<Option<Manifest>> {
     if !snapshot.is_dir() {
         return Ok(None);
     }
+    refuse_placed(snapshot)?;
     read_manifest(snapshot, key::own()).map(Some).map_err(|why| damaged(why.to_string()))
 }
 
@@ -360,7 +364,8 @@ fn coordinator_for(
     };
     check_name(&name)?;
     let job = job_of(options, place, &name);
-    let local = options.local_dir.as_deref().map(|dir| Local { dir, keeps: options.keeps });
+    let local =
+        options.local_dir.as_deref().map(|dir| Local { dir, store: options.store.as_deref() });
     let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
     if let Some(socket) = given {
         let (host, addresses) = options.coordinator.split_first().map_or_else(
@@ -389,12 +394,14 @@ fn coordinator_for(
             keep: options.keep.unwrap_or(KEEP_DEFAULT),
             every: options.every,
             machine: auto::recorded(options.machine.as_deref()),
+            site: auto::recorded(options.site.as_deref()),
             checkpointer: options.checkpointer,
             ..JobRecord::default()
         };
         let service = Service {
             every: options.every,
             machine: options.machine.clone(),
+            site: options.site.as_deref().map(|site| auto::recorded(Some(site)).into()),
             nodes: manager.hosts(),
             network: local.is_some() || manager.may_span_hosts() || allocation::is_in_batch_job(),
             restored: options.restore.clone(),

@@ -8,14 +8,17 @@
 
 use crate::reach;
 use anyhow::{Context, Result};
+use fermata_launch::environment::SAVE_ON;
+use fermata_launch::guarded::{SRUN, with_guard};
 use fermata_policy::signals::SaveOn;
 use fermata_storage::JobDir;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::thread;
 
@@ -50,6 +53,36 @@ pub fn guard(save_on: &SaveOn, job_dir: &Path, name: &str, command: &[OsString])
             }
         }
     }
+}
+
+/// The job's directory, if this program was started by the name of the link there that hydra takes
+/// for srun.
+pub fn srun_of() -> Option<JobDir> {
+    let called = PathBuf::from(std::env::args_os().next()?);
+    let is_link = called.file_name() == Some(SRUN.as_ref());
+    called.parent().filter(|_| is_link).map(|directory| JobDir::at(directory.to_owned()))
+}
+
+/// Becomes srun, with the proxies that it is to start under `guard`.
+///
+/// # Errors
+/// There is no srun.
+pub fn srun(job: &JobDir) -> Result<Infallible> {
+    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let name = job.read_record().map(|record| record.job).unwrap_or_default();
+    let save_on = std::env::var_os(SAVE_ON).unwrap_or_default();
+    let guard = [
+        std::env::current_exe()?.into_os_string(),
+        "guard".into(),
+        "--save-on".into(),
+        save_on,
+        "--job-dir".into(),
+        job.path().into(),
+        "--name".into(),
+        name.into(),
+    ];
+    let words = with_guard(&words, &guard).unwrap_or(words);
+    Err(Command::new(SRUN).args(words).exec()).context("cannot start srun")
 }
 
 /// The run that the helper is of decides what comes of it. Nobody hears of a failure: the ranks

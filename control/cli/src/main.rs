@@ -20,6 +20,7 @@ mod hints;
 mod history;
 mod hooks;
 mod jobs;
+mod lenders;
 mod life;
 mod listing;
 mod manual;
@@ -33,6 +34,7 @@ mod output;
 mod ownership;
 mod places;
 mod plan;
+mod proxies;
 mod reach;
 mod recover;
 mod restart;
@@ -40,6 +42,7 @@ mod resume;
 mod run;
 mod service;
 mod several;
+mod site;
 mod start_args;
 mod state;
 mod table;
@@ -106,7 +109,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Restart { start, mut end, mut hooks, here, files, map, what } => {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
             config.fill_life(&mut end, &mut hooks);
-            let start = Start { survive: end.survive, ..start.into() };
+            let start = Start { survive: end.survive, groups: config.groups(), ..start.into() };
             let life = Life::new(end, hooks)?;
             let (save_on, is_begun_again) = (life.save_on().clone(), life.begins_again());
             let start = Start { save_on, is_begun_again, ..start };
@@ -121,7 +124,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             socket,
             coordinator,
             local_dir,
-            keeps,
+            store,
             collectives,
             survive,
             spawned,
@@ -146,7 +149,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 socket,
                 coordinator,
                 local_dir,
-                keeps,
+                store,
                 collectives,
                 survive,
                 spawned,
@@ -159,6 +162,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 stdin,
                 every: pace.every.unwrap_or_default(),
                 machine: pace.machine,
+                site: pace.site,
                 keep,
                 checkpointer,
             };
@@ -177,6 +181,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
         Command::Prune { job, keep } => jobs::prune(&place, job.as_deref(), keep, output),
         Command::Config => config::show(&config, given.as_deref(), output),
         Command::Mpi(command) => mpi::perform(command, output),
+        Command::Site(command) => site::perform(command, config.site(), output),
         Command::Plan { machine } => plan::plan(machine, output),
         Command::Doctor => doctor::doctor(&place, output),
         Command::Completions { shell } => manual::completions(shell, output),
@@ -185,6 +190,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let service = service::Service {
                 every: pace.every.unwrap_or_default(),
                 machine: pace.machine,
+                site: pace.site,
                 nodes,
                 outlives,
                 network,
@@ -193,21 +199,23 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             };
             detached::coordinator(&job_dir, detach, service).map(|()| 0)
         }
-        Command::Guard { save_on, job_dir, name, command } => {
-            guard::guard(&save_on, &job_dir, &name, &command)
-        }
-        command => serve(command).map(|()| 0),
+        command => serve(command),
     }
 }
 
-/// What this host has for others.
-fn serve(command: Command) -> anyhow::Result<()> {
+/// What one host does for others.
+fn serve(command: Command) -> anyhow::Result<u8> {
     match command {
-        Command::Daemon { job, detach, socket, address, local_dir, keeps } => {
-            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir, keeps };
-            reach::daemon(&spec, detach)
+        Command::Guard { save_on, job_dir, name, command } => {
+            guard::guard(&save_on, &job_dir, &name, &command)
         }
-        Command::Lend { job, address, local_dir } => gathering::lend(&job, address, &local_dir),
+        Command::Daemon { job, detach, socket, address, local_dir, store } => {
+            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir, store };
+            reach::daemon(&spec, detach).map(|()| 0)
+        }
+        Command::Lend { store, address, local_dir } => {
+            lenders::lend(&store, address, &local_dir).map(|()| 0)
+        }
         _ => Err(anyhow::anyhow!("nobody performs this command")),
     }
 }
@@ -278,6 +286,10 @@ fn fail(text: &str, code: u8, json: bool) -> ExitCode {
 }
 
 fn main() -> ExitCode {
+    if let Some(job) = guard::srun_of() {
+        let Err(error) = guard::srun(&job);
+        return fail(&format!("{error:#}"), exit::code_of(&error), false);
+    }
     let cli = match parse() {
         Ok(cli) => cli,
         Err(code) => return code,

@@ -24,6 +24,9 @@ pub fn ending_of(
     if is_well {
         return Ending::Done;
     }
+    if waited.has_missed_daemon {
+        return Ending::Lost(Cause::Daemon);
+    }
     let lost = ending.lost_host.as_ref().map(|host| host.name.clone());
     if let Some(host) = waited.given_up.clone().or(lost) {
         return Ending::Lost(Cause::Host(host));
@@ -41,10 +44,16 @@ pub fn ending_of(
         _ if [USAGE, REFUSED, DAMAGED, LAUNCHER].contains(&native) && !ending.ends.have_begun => {
             Ending::Refused
         }
-        Meaning::Signal(signal) => Ending::Lost(Cause::Rank { rank, signal }),
+        Meaning::Signal(signal) => Ending::Lost(Cause::Rank { rank, signal: Some(signal) }),
         Meaning::Launcher(code) => Ending::Lost(Cause::Launcher(code)),
         // mpirun is content, and ranks are missing.
         Meaning::Program(0) if ending.ends.have_begun => Ending::Lost(Cause::Launcher(0)),
+        // The others have found out, or have computed with what a dead rank had not sent.
+        Meaning::Program(code)
+            if ending.ends.abort_after_loss.map(|it| it & 0xff) == Some(code) =>
+        {
+            Ending::Lost(Cause::Rank { rank, signal: None })
+        }
         Meaning::Program(code) => Ending::Program(code),
     }
 }
@@ -52,11 +61,13 @@ pub fn ending_of(
 /// What a run has died of, for people.
 pub fn shown(cause: &Cause) -> String {
     match cause {
-        Cause::Rank { rank: Some(rank), signal } => {
-            format!("rank {rank} has died of {}", life::name(*signal))
+        Cause::Rank { rank, signal } => {
+            let who = rank.map_or_else(|| "a rank".into(), |rank| format!("rank {rank}"));
+            let of = signal.map(|signal| format!(" of {}", life::name(signal)));
+            format!("{who} has died{}", of.unwrap_or_default())
         }
-        Cause::Rank { rank: None, signal } => format!("a rank has died of {}", life::name(*signal)),
         Cause::Host(host) => format!("host {host} is lost"),
+        Cause::Daemon => "a daemon of mpirun has died".into(),
         Cause::Launcher(0) => "mpirun has ended without all ranks".into(),
         Cause::Launcher(code) => format!("mpirun has failed with code {code}"),
     }
@@ -71,7 +82,12 @@ mod tests {
 
     /// Of a run whose mpirun ends so, with rank 1 as the first to leave.
     fn of(raw: i32, have_begun: bool, told: Option<i32>, lost: Option<&str>) -> Ending {
-        let waited = Waited { status: ExitStatus::from_raw(raw), told, given_up: None };
+        let waited = Waited {
+            status: ExitStatus::from_raw(raw),
+            told,
+            given_up: None,
+            has_missed_daemon: false,
+        };
         let host = |name: &str| LostHost { name: name.into(), is_silent: true };
         let ending = JobEnd {
             stopped: false,
@@ -82,6 +98,7 @@ mod tests {
                 shortfall: Some("rank 1 has left".into()),
                 some_ended: false,
                 first_to_leave: have_begun.then(|| (1, "a".into())),
+                abort_after_loss: have_begun.then_some(15),
             },
             timeout: Duration::from_secs(1),
         };
@@ -95,9 +112,11 @@ mod tests {
 
     #[test]
     fn what_a_run_dies_of() {
-        let killed = Ending::Lost(Cause::Rank { rank: Some(1), signal: 9 });
+        let killed = Ending::Lost(Cause::Rank { rank: Some(1), signal: Some(9) });
         assert_eq!(of(code(137), true, None, None), killed);
         assert_eq!(of(code(3), true, None, None), Ending::Program(3));
+        let found = Ending::Lost(Cause::Rank { rank: Some(1), signal: None });
+        assert_eq!(of(code(15), true, None, None), found, "rank 1 was lost before");
         assert_eq!(of(code(0), true, None, None), Ending::Lost(Cause::Launcher(0)));
         assert_eq!(of(code(205), true, None, None), Ending::Lost(Cause::Launcher(205)));
         assert_eq!(of(9, true, None, None), Ending::Lost(Cause::Launcher(137)), "mpirun itself");
@@ -116,7 +135,7 @@ mod tests {
 
     #[test]
     fn causes_are_told_in_words() {
-        let killed = |rank| shown(&Cause::Rank { rank, signal: 9 });
+        let killed = |rank| shown(&Cause::Rank { rank, signal: Some(9) });
         assert_eq!(killed(Some(1)), "rank 1 has died of SIGKILL");
         assert_eq!(killed(None), "a rank has died of SIGKILL");
         assert_eq!(shown(&Cause::Host("b".into())), "host b is lost");

@@ -6,7 +6,7 @@
 //! named after the run's coordinator, so a daemon of an earlier run is never taken for this one's.
 
 use crate::exit::refused;
-use crate::gathering;
+use crate::lenders;
 use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
 use fermata_node::{Endpoint, LocalImages, Options};
@@ -98,8 +98,8 @@ pub struct DaemonSpec {
     pub socket: PathBuf,
     /// Where the host keeps images.
     pub local_dir: Option<PathBuf>,
-    /// And snapshots.
-    pub keeps: bool,
+    /// And snapshots, in a store of this name.
+    pub store: Option<String>,
 }
 
 /// A host's own directory.
@@ -107,8 +107,8 @@ pub struct DaemonSpec {
 pub struct Local<'a> {
     /// Where.
     pub dir: &'a Path,
-    /// Snapshots stay there.
-    pub keeps: bool,
+    /// Snapshots stay there, in a store of this name.
+    pub store: Option<&'a str>,
 }
 
 /// The socket of this host's daemon, which is started if it does not run yet.
@@ -126,7 +126,7 @@ pub fn daemon_socket(
         addresses: found_at.addresses.clone(),
         socket: base.with_extension("sock"),
         local_dir: local.map(|local| local.dir.to_owned()),
-        keeps: local.is_some_and(|local| local.keeps),
+        store: local.and_then(|local| local.store).map(str::to_owned),
     };
     let path = spec.socket.to_string_lossy().into_owned();
     let lock_path = base.with_extension("lock");
@@ -191,8 +191,8 @@ fn describe<'a>(command: &'a mut Command, spec: &DaemonSpec) -> &'a mut Command 
     if let Some(dir) = &spec.local_dir {
         command.arg("--local-dir").arg(dir);
     }
-    if spec.keeps {
-        command.arg("--keeps");
+    if let Some(store) = &spec.store {
+        command.args(["--store", store]);
     }
     command.arg(&spec.job)
 }
@@ -230,8 +230,8 @@ fn serve(spec: &DaemonSpec) -> Result<()> {
         }
         None => None,
     };
-    let store = match &spec.local_dir {
-        Some(dir) if spec.keeps => Some(gathering::open_store(dir, &spec.job)?),
+    let store = match (&spec.local_dir, &spec.store) {
+        (Some(dir), Some(name)) => Some(lenders::open_store(dir, name)?),
         _ => None,
     };
     let mut readable = OpenOptions::new();

@@ -95,10 +95,8 @@ fn run_to_the_end(
     let mut start = start.clone();
     let mut ran = first.clone().begin(&start, life)?;
     let verdict = loop {
-        if matches!(ran.end.ending, Ending::Lost(_)) && life.begins_again() {
-            gathering::after_run(job, &start, &ran.record);
-        }
-        let newest = Some(newest_epoch(job)).filter(|epoch| *epoch > before).unwrap_or(0);
+        let newest = newest_of(job, &ran);
+        let newest = Some(newest).filter(|epoch| *epoch > before).unwrap_or(0);
         let ended = Event::Ended { ending: ran.end.ending.clone(), newest_epoch: newest };
         match wait_for_next(&mut recovery, ended, life) {
             Next::Run { retry, without } => {
@@ -107,6 +105,8 @@ fn run_to_the_end(
                     (start.hosts, start.hostfile) = (places, None);
                     fit_levels(&mut start);
                 }
+                gathering::between_runs(job, &start, &ran.record);
+                let newest = Some(newest_epoch(job)).filter(|epoch| *epoch > before).unwrap_or(0);
                 tell(job, &ran, newest, retry, life.options.retries());
                 ran = again(job, &start, before, first, life, output)?;
             }
@@ -116,7 +116,7 @@ fn run_to_the_end(
     let code = finish(job, &start, &ran, &verdict, before, life, output);
     // Not what the program itself may mean by that code.
     let is_saved = code == SAVED && verdict == Verdict::StopAsked;
-    let saved = Ended::Saved { epoch: newest_epoch(job) };
+    let saved = Ended::Saved { epoch: newest_of(job, &ran) };
     let ended = if is_saved { saved } else { ran.record.ended };
     Ok((code, ended))
 }
@@ -153,6 +153,11 @@ fn in_place(first: &From) -> How {
         From::Point { how, .. } => (how.here, how.files),
     };
     How { here, files, moves: Moves::default() }
+}
+
+/// Also of those that only hosts have.
+fn newest_of(job: &JobDir, ran: &Ran) -> u32 {
+    newest_epoch(job).max(ran.end.newest_epoch)
 }
 
 fn newest_epoch(job: &JobDir) -> u32 {
@@ -237,7 +242,7 @@ fn finish(
     };
     ran.end.report(job, start, ran.timeout, why.as_deref());
     // What broke off at the end of the time is saved as far as its newest snapshot.
-    let is_saved = *verdict == Verdict::StopAsked && newest_epoch(job) > before;
+    let is_saved = *verdict == Verdict::StopAsked && newest_of(job, ran) > before;
     let code = if is_saved { SAVED } else { ran.end.code };
     let code = if ran.is_recorded { code } else { code.max(FAILURE) };
     ran.end.answer(&ran.record, code, output);

@@ -28,7 +28,7 @@ use fermata_launch::programs;
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::versions;
-use fermata_storage::{JobDir, list_snapshots, read_manifest, verify};
+use fermata_storage::{JobDir, list_snapshots, read_manifest, read_placed, verify};
 use fermata_sysio::print_error;
 use fermata_types::{JobRecord, MANIFEST_FILE, Manifest, ProgramRecord, each_program};
 use std::collections::BTreeSet;
@@ -62,6 +62,7 @@ pub fn restart(
     output: Output,
 ) -> Result<u8> {
     let Found { job, origin, snapshot } = find_job(place, what)?;
+    snapshot.as_deref().map_or(Ok(()), refuse_placed)?;
     make_directory(&job).map_err(|why| elsewhere(why, &job, snapshot.as_deref()))?;
     let _lock = take(&job, STOP_WAIT)?; // until this process ends
     if snapshot.is_none() {
@@ -241,11 +242,11 @@ fn refuse_those_who_run(
     manifest: &Manifest,
     before: Option<&JobRecord>,
 ) -> Result<()> {
-    let lost_host = before.map_or("", |record| &record.lost_host);
-    refuse_living_ranks(job, &manifest.job, manifest.size, lost_host)?;
+    let lost = before.map_or_else(Vec::new, JobRecord::lost_hosts);
+    refuse_living_ranks(job, &manifest.job, manifest.size, &lost)?;
     let Some((origin, record)) = origin.zip(before) else { return Ok(()) };
     match state_of(origin, record) {
-        State::Ended => refuse_living_ranks(origin, &manifest.job, manifest.size, lost_host),
+        State::Ended => refuse_living_ranks(origin, &manifest.job, manifest.size, &lost),
         state => Err(state.refusal(origin)),
     }
 }
@@ -296,6 +297,23 @@ fn find_job(place: &JobsDir, what: Option<&str>) -> Result<Found> {
         return Err(refused(format!("there is no snapshot {path}\n  hint: {hint}")));
     }
     Ok(Found { job: place.find(what)?, origin: None, snapshot: None })
+}
+
+/// Of a snapshot that lies on hosts the directory has no more than the heads of images.
+///
+/// # Errors
+/// This is one.
+pub fn refuse_placed(snapshot: &Path) -> Result<()> {
+    let Some(kept) = read_placed(snapshot, key::own()).map_err(|e| damaged(e.to_string()))? else {
+        return Ok(());
+    };
+    let hosts: Vec<&str> = kept.snapshot.homes.iter().map(|home| home.host.as_str()).collect();
+    Err(refused(format!(
+        "the images of {} lie on {}\n  hint: name the job, not the directory: fermata restart {}",
+        snapshot.display(),
+        hosts.join(", "),
+        kept.manifest.job
+    )))
 }
 
 /// The newest snapshot of a job.

@@ -63,7 +63,7 @@ pub fn resume(
     gathering::before_restart(&job, &start)?;
     let Some((snapshot, manifest)) = newest_intact(&job, output)? else {
         if let Some(record) = &record {
-            refuse_living_ranks(&job, &name, record.size, &record.lost_host)?;
+            refuse_living_ranks(&job, &name, record.size, &record.lost_hosts())?;
         }
         print_error(format_args!("job '{name}' has no snapshot: it begins"));
         return plan

@@ -21,13 +21,15 @@ use crate::wait;
 use anyhow::{Context, Result};
 use fermata_launch::allocation;
 use fermata_launch::app::App;
+use fermata_launch::batch::Batch;
 use fermata_launch::hosts::Hosts;
-use fermata_launch::mpi::Lower;
+use fermata_launch::mpi::{Family, Lower};
 use fermata_launch::mpirun::{self, LaunchContext, Restore};
 use fermata_launch::names::{check_name, name_after};
 use fermata_launch::registry::Prefix;
 use fermata_launch::start::{KEEP_DEFAULT, Start};
 use fermata_launch::{files, kept, key, parts};
+use fermata_levels::Groups;
 use fermata_storage::{JobDir, JobLock, list_snapshots, read_manifest};
 use fermata_sysio::signals::ignore_for;
 use fermata_sysio::{FileLimit, print_error};
@@ -167,7 +169,7 @@ fn new_job(place: &JobsDir, name: Option<&str>, app: &App) -> Result<(JobDir, St
         make_directory(&job)?;
         let lock = take(&job, ENDING_WAIT)?;
         if let Ok(record) = job.read_record() {
-            refuse_living_ranks(&job, name, record.size, &record.lost_host)?;
+            refuse_living_ranks(&job, name, record.size, &record.lost_hosts())?;
         }
         if !list_snapshots(&job).is_empty() {
             // What has ended well is not to be done again.
@@ -206,6 +208,15 @@ pub struct Ran {
     pub timeout: Duration,
 }
 
+/// Which hosts fail together: what the site says, else what Slurm knows.
+pub fn failure_groups(start: &Start) -> Groups {
+    let is_asked = start.groups.is_empty() && start.levels.is_some();
+    match Batch::detect().filter(|_| is_asked) {
+        Some(batch) => batch.switches(),
+        None => start.groups.clone(),
+    }
+}
+
 /// Starts the job and waits for its end. Everything that could be refused has been looked at;
 /// files are cut back when all that comes before the ranks has worked.
 pub fn launch(
@@ -224,7 +235,7 @@ pub fn launch(
     let bytes = restored.as_ref().and_then(|path| read_manifest(path, key::own()).ok());
     life.begin_run(bytes.map(|manifest| manifest.bytes()))?;
     again::note(&mut record, start, context.hosts.as_ref().map_or(&[], Hosts::all));
-    record.run_number = job.read_record().map_or(0, |before| before.run_number) + 1;
+    again::follow(&mut record, &job.read_record().unwrap_or_default(), &job)?;
     key::tell_if_missing();
     let file_limit = FileLimit::of_this_process();
     let told = life.listener();
@@ -233,10 +244,12 @@ pub fn launch(
     let service = Service {
         every,
         machine: start.machine.clone(),
+        site: start.site.clone(),
         nodes,
         network: has_port,
         restored,
         levels: start.levels.clone(),
+        groups: failure_groups(start),
         told,
         ..Service::default()
     };
@@ -265,8 +278,16 @@ pub fn launch(
             .with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))
     };
     let resume = |host: &str| command_to_resume(&job, start, Some(host));
+    let losses = wait::Losses {
+        resume: &resume,
+        are_outlived: start.survive,
+        // Under Slurm they are srun, and another for what ranks start.
+        are_children_daemons: context.lower.family == Family::Mpich
+            && !start.survive
+            && !allocation::is_in_batch_job(),
+    };
     let waited =
-        spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &resume));
+        spawn().and_then(|child| wait::for_mpirun(child, &record.job, &coordinator, life, &losses));
     let ending = wait::for_coordinator(coordinator)?;
     let end = waited.map(|waited| {
         let end = End::of(context.lower.family, &waited, &ending, life.why(), start.survive);

@@ -10,7 +10,7 @@ use crate::places;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Handle, Options};
 use fermata_launch::{allocation, key};
-use fermata_levels::Chain;
+use fermata_levels::{Chain, Groups};
 use fermata_storage::{JobDir, StorageError, list_snapshots, note_event, within};
 use fermata_sysio::{FileLimit, Process, print_error};
 use fermata_types::{Ended, Every, JobEvent, JobRecord, RunBegins};
@@ -26,7 +26,9 @@ pub struct Service {
     pub every: Every,
     /// What fails how often, for `Every::Auto`.
     pub machine: Option<PathBuf>,
-    /// Hosts that the job is on, for the same; 0 is taken for 1.
+    /// Where the site's service is found, if it is asked.
+    pub site: Option<PathBuf>,
+    /// Hosts that the job is on, for both; 0 is taken for 1.
     pub nodes: u32,
     /// Ends by itself when the ranks have gone for this long.
     pub linger: Option<Duration>,
@@ -38,6 +40,8 @@ pub struct Service {
     pub restored: Option<PathBuf>,
     /// Snapshots stay on the hosts.
     pub levels: Option<Chain>,
+    /// Which hosts fail together.
+    pub groups: Groups,
     /// Who else hears of the job's events.
     pub told: Option<Sender<JobEvent>>,
 }
@@ -87,12 +91,16 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         checkpointer: record.checkpointer,
         keep: record.keep,
         every: auto::pace(service.every, service.machine.as_deref(), service.nodes as usize)?,
+        // What stays on the hosts does not meet others' there.
+        site: service.site.filter(|_| service.levels.is_none()),
+        nodes: service.nodes.max(1),
         linger: service.linger,
         outlives: service.outlives,
         network: service.network,
         restored: service.restored,
         told: service.told,
         levels: service.levels,
+        groups: service.groups,
         key: key::found().map(|user| user.key),
     })
     .context("cannot start the coordinator")?;

@@ -34,7 +34,7 @@ pub struct StartArgs {
     local_dir: Option<PathBuf>,
     /// Snapshots stay on the hosts, in --local-dir, and get from level to level behind the job:
     /// local,partner,xor,rs2,shared or some of these
-    #[arg(long, value_name = "LEVELS")]
+    #[arg(long, value_name = "LEVELS", conflicts_with = "site")]
     levels: Option<Chain>,
     /// An argument for mpirun itself; may be repeated
     #[arg(long, value_name = "ARG", allow_hyphen_values = true)]
@@ -47,6 +47,7 @@ impl From<StartArgs> for Start {
             mpi: args.mpi,
             every: args.pace.every,
             machine: args.pace.machine,
+            site: args.pace.site,
             keep: args.keep,
             hosts: args.host,
             hostfile: args.hostfile,

@@ -189,20 +189,21 @@ pub fn take(job: &JobDir, timeout: Duration) -> Result<JobLock> {
 }
 
 /// Ranks outlive a `fermata run` that is killed. Two runs of a job would write to the same files.
-/// Of ranks on a host that the last run has lost (empty: none) the user is only warned: nobody can
-/// end them, and they cannot reach what the others do.
-pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost_host: &str) -> Result<()> {
+/// Of ranks on hosts that runs have lost the user is only warned: nobody can end them, and they
+/// cannot reach what the others do.
+pub fn refuse_living_ranks(job: &JobDir, name: &str, size: u32, lost: &[String]) -> Result<()> {
     let begun = Instant::now();
     let mut living = job.living_ranks(size);
     while !living.is_empty() && begun.elapsed() < ENDING_WAIT {
         thread::sleep(Duration::from_millis(50));
         living = job.living_ranks(size);
     }
-    if !lost_host.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
+    if !lost.is_empty() && living.iter().any(|(_, pid)| pid.is_none()) {
         living.retain(|(_, pid)| pid.is_some());
         print_error(format_args!(
-            "host {lost_host} was lost, and ranks of job '{name}' still run there\n  \
-             hint: end them before it has its network back; they would write to the same files"
+            "host {} was lost, and ranks of job '{name}' still run there\n  \
+             hint: end them before it has its network back; they would write to the same files",
+            lost.join(", ")
         ));
     }
     let Some((last, others)) = living.split_last() else { return Ok(()) };

@@ -2,13 +2,12 @@
 //! One thread per listener that accepts, one per connection that reads. What a peer is, an agent, a
 //! command, a daemon or a daemon with an image, its first message tells.
 
-use crate::frames::next_message;
 use crate::image_server::ImageServer;
 use crate::input::{Inbox, Input, NobodyListens};
 use crate::levels::Levels;
 use crate::members::Members;
 use crate::relay::{self, Company};
-use fermata_transport::{Connection, Listener, PendingPeer};
+use fermata_transport::{Connection, Listener, PendingPeer, next_message};
 use fermata_types::{FrameBuffer, Message};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -4,24 +4,27 @@
 use crate::acceptor::Acceptor;
 use crate::hosts::Hosts;
 use crate::image_server::ImageServer;
-use crate::input::Inbox;
+use crate::input::{Inbox, Input};
 use crate::levels::Levels;
 use crate::local_listener::{LocalListener, SocketPlace};
 use crate::losses::LostHost;
 use crate::members::Members;
 use crate::options::Options;
-use crate::server::Server;
+use crate::server::{Around, Server};
 use crate::shared::{Committed, Ends, Shared};
 use crate::storage_worker::StorageWorker;
-use fermata_job::Config;
+use fermata_advisor::{Heard, Line, Me};
+use fermata_job::{Config, SiteJob};
+use fermata_plan::pace::Every;
 use fermata_storage::{JobDir, Whose, list_snapshots, read_manifest, within};
 use fermata_sysio::Log;
 use fermata_transport::{Secret, SecureListener, own_socket, remove_dead_sockets, runtime_dir};
+use fermata_types::Manifest;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -99,6 +102,24 @@ impl Handle {
     #[must_use]
     pub fn has_lost_rank(&self) -> bool {
         self.shared.has_lost_rank.load(Ordering::Acquire)
+    }
+
+    /// Whether a rank is there that has not come to `MPI_Finalize`.
+    #[must_use]
+    pub fn has_undecided_ranks(&self) -> bool {
+        self.shared.has_undecided_ranks.load(Ordering::Acquire)
+    }
+
+    /// How many hosts have ranks, while all ranks are there and none has come to `MPI_Finalize`;
+    /// else 0.
+    #[must_use]
+    pub fn hosts_of_all(&self) -> usize {
+        self.shared.hosts_of_all.load(Ordering::Acquire)
+    }
+
+    /// Has all ranks end at once, wherever they are. Does not wait for that.
+    pub fn end_ranks(&self) {
+        self.shared.ends_ranks.store(true, Ordering::Release);
     }
 
     /// The signals of `FERMATA_SAVE_ON` that have come to any rank since this was last asked. A
@@ -183,6 +204,15 @@ pub fn start(options: Options) -> io::Result<Handle> {
         .as_deref()
         .and_then(|snapshot| read_manifest(snapshot, Whose::Own(options.key)).ok());
     let restored_epoch = restored.as_ref().map_or(0, |manifest| manifest.epoch);
+    let asks_site = options.site.is_some() && !matches!(options.every, Every::Never);
+    let site_job = match asks_site {
+        true => Some(SiteJob {
+            job: u64::from_ne_bytes(fermata_sysio::random_bytes()?),
+            nodes: options.nodes,
+            restored_bytes: restored.as_ref().map_or(0, Manifest::bytes),
+        }),
+        false => None,
+    };
     let log = Log::new(options.job.log().map_err(io::Error::other)?);
     let config = Config {
         job: options.name.clone(),
@@ -191,6 +221,7 @@ pub fn start(options: Options) -> io::Result<Handle> {
         last_epoch: restored_epoch,
         committed_epoch,
         every: options.every.clone(),
+        site: site_job,
         timeout_ms: 60_000,
         save_timeout_ms: 1_800_000,
         quiesce_ms: 10_000,
@@ -221,10 +252,33 @@ pub fn start(options: Options) -> io::Result<Handle> {
     }
     let hosts = Hosts::new(job.path(), acceptor.members.clone());
     thread::Builder::new().spawn(move || acceptor.accept(Box::new(local_listener)))?;
+    let site = line_to_site(&options, site_job, &inputs)?;
     let storage_worker = StorageWorker::start(options.clone(), inputs, levels)?;
-    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), hosts);
+    let around = Around { hosts, site };
+    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), around);
     let thread = Some(thread::Builder::new().spawn(move || server.serve(&receiver))?);
     Ok(Handle { socket, place, addresses, secret, job, over, shared, thread })
+}
+
+/// Nobody is looked for before the job has something to ask.
+fn line_to_site(
+    options: &Options,
+    site_job: Option<SiteJob>,
+    inputs: &Sender<Input>,
+) -> io::Result<Option<Line>> {
+    let (Some(site), Some(SiteJob { job, .. })) = (&options.site, site_job) else {
+        return Ok(None);
+    };
+    let me = Me { job, name: options.name.clone(), host: fermata_sysio::host_name() };
+    let inputs = inputs.clone();
+    let hear = move |heard| {
+        // A coordinator that has ended hears nothing.
+        let _ = inputs.send(match heard {
+            Heard::Answer(number, answer) => Input::Advised(number, answer),
+            Heard::Note(text) => Input::Note(text),
+        });
+    };
+    Line::begin(site.clone(), me, hear).map(Some)
 }
 
 fn unix_now_ns() -> u128 {

@@ -5,13 +5,12 @@
 //! Invariant: an image is called stored when it is complete and flushed, not before.
 //! Invariant: the image that a rank is restored from is the one that the manifest lists.
 
-use crate::frames::next_message;
 use crate::options::Options;
-use fermata_storage::{JobDir, Whose, image_name, open_file, partial_image};
-use fermata_transport::Connection;
+use fermata_storage::{JobDir, Whose, image_name, open_file, partial_image, read_placed};
+use fermata_transport::{Connection, next_message};
 use fermata_types::{
-    Chunk, FrameBuffer, GetImage, IMAGE_HEADER_BYTES, Image, ImageHeader, Manifest, Message,
-    PutImage, Stored, encode_frame, hex,
+    Chunk, FrameBuffer, GetImage, IMAGE_HEADER_BYTES, Image, ImageHeader, ImagePlaced, Manifest,
+    Message, PutImage, Stored, encode_frame, hex,
 };
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -28,6 +27,8 @@ pub(crate) struct ImageServer {
     name: String,
     job: JobDir,
     restored: Option<PathBuf>,
+    /// It lies on the hosts.
+    placed: Option<ImagePlaced>,
     /// The MAC of each rank's image in that, as its manifest lists it; empty: it has none.
     macs: BTreeMap<u32, String>,
 }
@@ -36,7 +37,11 @@ impl ImageServer {
     /// `manifest`: of the snapshot that the run is restored from.
     pub(crate) fn new(options: &Options, manifest: Option<&Manifest>) -> Self {
         let images = manifest.map_or(&[][..], |manifest| &manifest.images);
+        let restored = options.restored.as_ref();
+        let placed = restored.and_then(|path| read_placed(path, Whose::Own(options.key)).ok()?);
+        let placed = placed.map(|kept| kept.snapshot.id);
         Self {
+            placed: placed.map(|id| ImagePlaced { epoch: id.epoch, taken_ms: id.taken_ms }),
             macs: images.iter().map(|image| (image.rank, image.mac.clone())).collect(),
             name: options.name.clone(),
             job: options.job.clone(),
@@ -99,11 +104,14 @@ impl ImageServer {
     }
 
     fn send(&self, connection: &mut Connection, wish: &GetImage) -> io::Result<()> {
+        connection.writer.set_timeout(STANDSTILL_MAX)?;
+        if let Some(placed) = self.placed.as_ref().filter(|_| wish.job == self.name) {
+            return connection.writer.send(&encode_frame(&placed.clone().into()));
+        }
         let (mut file, mut image) = match self.open(wish) {
             Ok((file, image)) => (Some(file), image),
             Err(error) => (None, Image { epoch: 0, bytes: 0, error: error.to_string() }),
         };
-        connection.writer.set_timeout(STANDSTILL_MAX)?;
         connection.writer.send(&encode_frame(&image.clone().into()))?;
         let mut data = vec![0; CHUNK_BYTES];
         while let (Some(file), 1..) = (&mut file, image.bytes) {
@@ -163,6 +171,7 @@ mod tests {
                 name: "melt".into(),
                 job: JobDir::at(snapshot.clone()),
                 restored: Some(snapshot.clone()),
+                placed: None,
                 macs: macs.iter().cloned().collect(),
             };
             server.open(&GetImage { job: "melt".into(), rank: 0 }).is_ok()

@@ -2,6 +2,7 @@
 //! What the reading threads tell the one that owns the machine, and the way to it.
 
 use fermata_job::{Conn, Event};
+use fermata_site::Answer;
 use fermata_transport::Writer;
 use fermata_types::Message;
 use std::io;
@@ -21,6 +22,8 @@ pub(crate) enum Input {
     HostThere(String),
     /// What has become of a task of the storage worker.
     Done(Event),
+    /// The site's service has answered the offer of this number.
+    Advised(u64, Answer),
     /// For the log.
     Note(String),
     /// Somebody who has proved nothing has been turned away, and why.

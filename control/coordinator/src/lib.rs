@@ -16,7 +16,6 @@
 mod acceptor;
 mod client;
 mod figures;
-mod frames;
 mod handle;
 mod hosts;
 mod image_server;

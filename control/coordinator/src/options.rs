@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a coordinator needs to know of its job.
 
-use fermata_levels::Chain;
+use fermata_levels::{Chain, Groups};
 use fermata_plan::pace::Every;
 use fermata_seal::Key;
 use fermata_storage::JobDir;
@@ -37,6 +37,10 @@ pub struct Options {
     pub keep: u32,
     /// When the job saves of itself.
     pub every: Every,
+    /// Where the site's service is found, which is asked when to save; `None`: nobody is asked.
+    pub site: Option<PathBuf>,
+    /// Hosts that the job is on, for the service.
+    pub nodes: u32,
     /// End by itself: this long without any agent after one was there, or (six times as long)
     /// without any ever coming. `None`: only when told.
     pub linger: Option<Duration>,
@@ -52,6 +56,8 @@ pub struct Options {
     /// Images stay on their hosts, and get from level to level; `None`: they go to the job's
     /// directory.
     pub levels: Option<Chain>,
+    /// Which hosts fail together, for sets and partners.
+    pub groups: Groups,
     /// What snapshots are sealed with, and this run's own was.
     pub key: Option<Key>,
 }

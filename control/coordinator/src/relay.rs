@@ -2,11 +2,10 @@
 //! A daemon's link: many agents behind one peer. Each of its channels becomes a connection of the
 //! machine, which knows nothing of daemons.
 
-use crate::frames::next_message;
 use crate::input::{Inbox, Input, LinkEnd, NobodyListens};
 use crate::levels::{Levels, Line};
 use crate::members::Members;
-use fermata_transport::{Connection, Reader, Writer};
+use fermata_transport::{Connection, Reader, Writer, next_message};
 use fermata_types::{
     DaemonHello, Detached, FrameBuffer, Message, Relayed, decode_frame, encode_frame,
 };

@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::shared::{Committed, Ends, Shared};
 use crate::storage_worker::StorageWorker;
 use crate::strangers::Strangers;
+use fermata_advisor::Line;
 use fermata_faults::{Action as FaultAction, Effect, Fault, fault};
 use fermata_job::ending::{self, Ending};
 use fermata_job::{Action, Config, Conn, DiskError, Event, Machine};
@@ -33,9 +34,16 @@ pub(crate) struct Server {
     /// That it cannot be written.
     has_told_of_history: bool,
     strangers: Strangers,
-    hosts: Hosts,
+    around: Around,
     begun: Instant,
     shared: Arc<Shared>,
+}
+
+/// What there is beside the job.
+pub(crate) struct Around {
+    pub hosts: Hosts,
+    /// The line to the site's service.
+    pub site: Option<Line>,
 }
 
 impl Server {
@@ -45,7 +53,7 @@ impl Server {
         options: Options,
         log: Log,
         shared: Arc<Shared>,
-        hosts: Hosts,
+        around: Around,
     ) -> Self {
         let linger = options.linger.map(milliseconds);
         Self {
@@ -57,7 +65,7 @@ impl Server {
             log,
             has_told_of_history: false,
             strangers: Strangers::default(),
-            hosts,
+            around,
             begun: Instant::now(),
             shared,
         }
@@ -67,6 +75,10 @@ impl Server {
     pub(crate) fn serve(mut self, inputs: &Receiver<Input>) {
         self.say("coordinator begins");
         while let Some(timeout) = self.next_timeout() {
+            if self.shared.ends_ranks.swap(false, Ordering::AcqRel) {
+                self.say("all ranks are to end: mpirun cannot end those of some host any more");
+                self.handle(Event::EndRanks);
+            }
             match inputs.recv_timeout(timeout) {
                 Ok(input) => {
                     let Some(event) = self.event_of(input) else { continue };
@@ -148,6 +160,7 @@ impl Server {
                 self.storage_worker.note_done();
                 Some(event)
             }
+            Input::Advised(number, answer) => Some(Event::Advised(number, answer)),
             Input::Note(text) => {
                 self.say(&text);
                 None
@@ -198,7 +211,9 @@ impl Server {
         let first_to_leave = self.machine.first_to_leave(&known).filter(|_| shortfall.is_some());
         if let Ok(mut ends) = self.shared.ends.lock() {
             let (have_begun, some_ended) = (self.machine.has_begun(), !known.is_empty());
-            *ends = Ends { have_begun, shortfall, some_ended, first_to_leave };
+            let abort_after_loss =
+                self.machine.abort_after_loss().filter(|_| first_to_leave.is_some());
+            *ends = Ends { have_begun, shortfall, some_ended, first_to_leave, abort_after_loss };
         }
     }
 
@@ -219,6 +234,12 @@ impl Server {
         let stopped = self.machine.was_stopped();
         self.shared.stopped_by_checkpoint.store(stopped, Ordering::Release);
         self.shared.has_lost_rank.store(self.machine.has_lost_rank(), Ordering::Release);
+        let are_undecided = self.machine.has_undecided_ranks();
+        self.shared.has_undecided_ranks.store(are_undecided, Ordering::Release);
+        // Counted once: this is done at each event.
+        if self.machine.is_whole() != (self.shared.hosts_of_all.load(Ordering::Acquire) > 0) {
+            self.shared.hosts_of_all.store(self.machine.hosts_of_all(), Ordering::Release);
+        }
         if let Ok(mut committed) = self.shared.committed.lock() {
             let (epoch, cost_ms) = (self.machine.committed_epoch(), self.machine.newest_cost_ms());
             *committed = Committed { epoch, cost_ms };
@@ -232,7 +253,7 @@ impl Server {
                 None
             }
             Action::Answer(conn, reply) => {
-                let answer = answer_of(reply, |ranks| self.hosts.figures(ranks));
+                let answer = answer_of(reply, |ranks| self.around.hosts.figures(ranks));
                 self.send(conn, &answer.into());
                 None
             }
@@ -263,6 +284,15 @@ impl Server {
                 if let Ok(mut signals) = self.shared.signals.lock() {
                     signals.insert(signal);
                 }
+                None
+            }
+            Action::Offer(number, offer) => {
+                let site = self.around.site.as_ref();
+                let _ = site.map(|line| line.offer(number, offer));
+                None
+            }
+            Action::LeaseDone(lease) => {
+                let _ = self.around.site.as_ref().map(|line| line.done(lease));
                 None
             }
             Action::Log(text) => {

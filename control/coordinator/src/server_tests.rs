@@ -78,6 +78,8 @@ fn options(dir: &std::path::Path) -> Options {
         checkpointer: Checkpointer::Native,
         keep: 2,
         every: Every::Never,
+        site: None,
+        nodes: 1,
         linger: None,
         outlives: None,
         network: false,
@@ -85,6 +87,7 @@ fn options(dir: &std::path::Path) -> Options {
         told: None,
         key: None,
         levels: None,
+        groups: fermata_levels::Groups::default(),
     }
 }
 
@@ -105,6 +108,7 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
         last_epoch: 0,
         committed_epoch: 0,
         every: Every::Never,
+        site: None,
         timeout_ms: 10_000,
         save_timeout_ms: 10_000,
         quiesce_ms: 1000,
@@ -112,8 +116,8 @@ fn what_ranks_said_before_the_job_ended_completes_a_snapshot() {
     };
     let storage_worker = StorageWorker::start(options.clone(), inputs.clone(), None).unwrap();
     let log = Log::new(File::create(job.path().join("coordinator.log")).unwrap());
-    let hosts = Hosts::new(job.path(), None);
-    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), hosts);
+    let around = Around { hosts: Hosts::new(job.path(), None), site: None };
+    let server = Server::new(config, storage_worker, options, log, Arc::clone(&shared), around);
     for rank in 0..SIZE {
         let line = Rank { rank, inputs: inputs.clone(), shared: Arc::clone(&shared) };
         let hello = Hello { job: "job".into(), host: "here".into(), ..Hello::default() };

@@ -4,7 +4,7 @@
 use crate::losses::Losses;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 #[derive(Default)]
 pub(crate) struct Shared {
@@ -15,6 +15,12 @@ pub(crate) struct Shared {
     pub stopped_by_checkpoint: AtomicBool,
     /// A rank has left without `MPI_Finalize`, and has not come back.
     pub has_lost_rank: AtomicBool,
+    /// A rank is there that has not come to `MPI_Finalize`.
+    pub has_undecided_ranks: AtomicBool,
+    /// How many hosts have ranks while all ranks are there and none has come to its end; else 0.
+    pub hosts_of_all: AtomicUsize,
+    /// All ranks are to end.
+    pub ends_ranks: AtomicBool,
     pub losses: Losses,
     pub committed: Mutex<Committed>,
     pub ends: Mutex<Ends>,
@@ -42,4 +48,6 @@ pub struct Ends {
     pub some_ended: bool,
     /// The first rank that left without it, and its host.
     pub first_to_leave: Option<(u32, String)>,
+    /// With which code another has aborted the job after that.
+    pub abort_after_loss: Option<i32>,
 }

@@ -177,6 +177,8 @@ impl Job {
             checkpointer: Checkpointer::Native,
             keep: 2,
             every: Every::Never,
+            site: None,
+            nodes: 1,
             linger: None,
             outlives: None,
             network: between != Between::Nothing,
@@ -184,6 +186,7 @@ impl Job {
             told: None,
             key: None,
             levels: None,
+            groups: fermata_levels::Groups::default(),
         })
         .unwrap();
         let (socket, daemon) = match between {

@@ -41,6 +41,7 @@ impl World {
             last_epoch: 0,
             committed_epoch: 0,
             every: Every::Never,
+            site: None,
             timeout_ms: 60_000,
             save_timeout_ms: 600_000,
             quiesce_ms: 1000,
@@ -455,6 +456,8 @@ fn a_rank_that_its_program_holds_back_is_named_with_what_it_says() {
     assert!(text.contains("parking: rank 1 is in a critical section (io); the job"), "{text}");
 }
 
+#[path = "advised_tests.rs"]
+mod advised;
 #[path = "heartbeat_tests.rs"]
 mod alive;
 #[path = "app_request_tests.rs"]

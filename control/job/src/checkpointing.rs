@@ -207,9 +207,12 @@ impl Machine {
         let figures = checkpoint.figures(images, now);
         self.newest_cost_ms = Some(figures.milliseconds);
         let pause_ms = cost_ms(images, figures.milliseconds);
+        let (bytes, write_ms) = (figures.bytes, figures.milliseconds - figures.safe_state_ms);
         let figures = Figures::Committed(figures);
         let taken = JobEvent::Checkpoint(checkpoint.taken(images, now));
         self.committed = epoch;
+        self.advise(|advice| advice.measured(bytes, write_ms), now);
+        self.advise(|advice| advice.ended(now), now);
         self.pace(&Paced::Saved { epoch, pause_ms }, now);
         let text = texts::committed(epoch, &directory);
         self.log(text.clone());
@@ -255,6 +258,7 @@ impl Machine {
         let text = self.scene().failure(failure);
         let (epoch, phase) = (checkpoint.attempt.epoch(), checkpoint.attempt.phase_name());
         self.epoch = epoch;
+        self.advise(|advice| advice.ended(now), now);
         self.pace(&Paced::Failed, now);
         let job_continues = !self.registry.is_anyone_gone() && !self.over;
         let what = texts::failed(epoch, phase, &text.what, job_continues);

@@ -2,7 +2,7 @@
 //! What the machine has the job's history say.
 
 use super::*;
-use fermata_types::{AskedBy, CheckpointFailed, CheckpointTaken, JobEvent};
+use fermata_types::{Aborting, AskedBy, CheckpointFailed, CheckpointTaken, JobEvent};
 use std::collections::BTreeSet;
 
 fn events(world: &World) -> Vec<JobEvent> {
@@ -102,4 +102,15 @@ fn the_first_rank_to_leave_is_the_first_that_had_not_come_to_mpi_finalize() {
     world.event(Event::Closed(1));
     assert_eq!(world.machine.first_to_leave(&nobody), Some((3, "h1".into())));
     assert_eq!(world.machine.first_to_leave(&BTreeSet::from([3])), None, "it left a word");
+}
+
+#[test]
+fn an_abort_is_told_from_one_that_a_loss_has_brought_about() {
+    let mut world = World::new(4);
+    world.say(0, Aborting { code: 3 });
+    world.event(Event::Closed(1)); // mpirun ends the others
+    assert_eq!(world.machine.abort_after_loss(), None);
+    world.say(2, Aborting { code: 15 });
+    world.say(3, Aborting { code: 16 });
+    assert_eq!(world.machine.abort_after_loss(), Some(15));
 }

@@ -3,6 +3,7 @@
 //! JSON and gives errors of the disk their text.
 
 use fermata_plan::pace::Every;
+use fermata_site::{Answer, JobId, Offer};
 use fermata_types::{Checkpointer, JobEvent, Message};
 
 /// A connection, numbered by the shell; never reused.
@@ -24,6 +25,8 @@ pub struct Config {
     pub committed_epoch: u32,
     /// When the job saves of itself.
     pub every: Every,
+    /// What the site's service is told of the job; `None`: it is not asked.
+    pub site: Option<SiteJob>,
     /// Time to reach a safe state for checkpoints nobody gave a time for.
     pub timeout_ms: u64,
     /// Time for writing the images, after the safe state.
@@ -32,6 +35,17 @@ pub struct Config {
     pub quiesce_ms: u32,
     /// What saves the ranks.
     pub checkpointer: Checkpointer,
+}
+
+/// A job that asks the site's service before it saves.
+#[derive(Clone, Copy, Debug)]
+pub struct SiteJob {
+    /// A number of this run's own, drawn at random.
+    pub job: JobId,
+    /// Hosts that it is on.
+    pub nodes: u32,
+    /// Of the images that it is restored from, 0 if it is not.
+    pub restored_bytes: u64,
 }
 
 /// What the world tells the machine.
@@ -60,6 +74,10 @@ pub enum Event {
     Stored(u32, Result<String, DiskError>),
     /// The answer to `Action::Prune`: the old snapshots that are gone. Said once at the beginning.
     Pruned(Vec<String>),
+    /// All ranks are to end: mpirun cannot end those of some host any more.
+    EndRanks,
+    /// The site's service has answered the offer of this number.
+    Advised(u64, Answer),
     /// Time has passed.
     Tick,
 }
@@ -110,7 +128,7 @@ pub struct CommitPlan {
 }
 
 /// What the machine wants done, in this order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Send a frame.
     Send(Conn, Message),
@@ -134,6 +152,10 @@ pub enum Action {
         /// Its number, 1 to 64.
         signal: u32,
     },
+    /// Offer the site's service this; answer with `Advised` of this number, if it does.
+    Offer(u64, Offer),
+    /// Tell the site's service that this lease is no longer used.
+    LeaseDone(u64),
     /// For the log.
     Log(String),
     /// For the job's history.

@@ -8,14 +8,16 @@
 //!
 //! Floors, each of which knows only those before it: `interface` and `reasons` (plain data);
 //! `texts` (what people read), `times` (how long it took) and `wire` (the protocol as messages);
-//! `registry`, `app_request`, `heartbeat` and `attempt` (machines by themselves); `checkpoint`;
-//! `machine`, which routes. `ending`, when the coordinator itself ends, stands beside them.
+//! `registry`, `app_request`, `heartbeat`, `advice` and `attempt` (machines by themselves);
+//! `checkpoint`; `machine`, which routes. `ending`, when the coordinator itself ends, stands beside
+//! them.
 //!
 //! Invariant: until then every failure ends in ABORT to all and the previous snapshot stays. What
 //!            is said about an epoch that is over is ignored.
 //! Invariant: versions of a rank's targets grow over the whole job, so that it can never take those
 //!            of an earlier epoch for those of this one.
 
+mod advice;
 mod app_request;
 mod attempt;
 mod checkpoint;
@@ -31,6 +33,6 @@ mod wire;
 
 pub use interface::{
     Action, CommitFigures, CommitPlan, Config, Conn, DiskError, Event, Figures, ImageDone, Outcome,
-    RankView, Reply, StatusView,
+    RankView, Reply, SiteJob, StatusView,
 };
 pub use machine::Machine;

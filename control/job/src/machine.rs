@@ -3,12 +3,11 @@
 //! done. Who is there is the registry's affair, how a checkpoint comes about the attempt's, what is
 //! said to people that of the texts; a checkpoint's beginning and end are in `checkpointing.rs`.
 
+use crate::advice::{Advice, Effect as Advised};
 use crate::app_request::AppRequests;
 use crate::checkpoint::{Caller, Checkpoint};
 use crate::heartbeat::Heartbeat;
-use crate::interface::{
-    Action, Config, Conn, Event, Figures, Outcome, RankView, Reply, StatusView,
-};
+use crate::interface::{Action, Config, Conn, Event, Figures, Outcome, Reply, StatusView};
 use crate::reasons::{Failure, Ranks, Refusal, Stranger};
 use crate::registry::{Peer, Registry};
 use crate::texts::{self, Scene, with_hint};
@@ -18,11 +17,13 @@ use fermata_protocol::RankId;
 use fermata_types::{
     Alive, Checkpoint as CheckpointRequest, Exit, Hello, JobEvent, Message, Welcome,
 };
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 /// Numbers that Linux has for signals.
 const SIGNALS: RangeInclusive<u32> = 1..=64;
+
+/// What ranks end with that are to end though nothing of them has been saved.
+const GIVEN_UP: i32 = 1;
 
 /// The coordinator.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub struct Machine {
     over: bool,
     /// When it saves of itself.
     pace: Pace,
+    /// Who says when exactly, beside the plan.
+    advice: Option<Advice>,
     /// The job can be checkpointed, as the pace was told last.
     is_able: bool,
     /// How the last checkpoint ended.
@@ -57,11 +60,14 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let from = (config.last_epoch != 0).then_some(config.last_epoch);
+        let pace = Pace::new(config.every.clone(), from);
+        let advice = config.site.map(Advice::new);
         Self {
             epoch: config.last_epoch.max(config.committed_epoch),
             committed: config.committed_epoch,
             newest_cost_ms: None,
-            pace: Pace::new(config.every.clone(), from),
+            pace: if advice.is_some() { pace.with_leave() } else { pace },
+            advice,
             config,
             registry: Registry::default(),
             checkpoint: None,
@@ -91,79 +97,14 @@ impl Machine {
             Event::Prepared(epoch, result) => self.on_prepared(epoch, result, now_ms),
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
             Event::Pruned(old) => self.on_pruned(&old),
+            Event::EndRanks => self.end_ranks(GIVEN_UP),
+            Event::Advised(number, answer) => {
+                self.advise(|advice| advice.answered(number, answer, now_ms), now_ms);
+            }
             Event::Tick => {}
         }
         self.on_time(now_ms);
         std::mem::take(&mut self.out)
-    }
-
-    /// Agents connected now.
-    #[must_use]
-    pub fn agent_count(&self) -> usize {
-        self.registry.agents().len()
-    }
-
-    /// Whether the job was ended by a checkpoint with `stop`.
-    #[must_use]
-    pub fn was_stopped(&self) -> bool {
-        self.stopped
-    }
-
-    /// Newest committed epoch.
-    #[must_use]
-    pub fn committed_epoch(&self) -> u32 {
-        self.committed
-    }
-
-    /// From the request to the commit of the newest checkpoint of this run; `None`: there was none.
-    #[must_use]
-    pub fn newest_cost_ms(&self) -> Option<u64> {
-        self.newest_cost_ms
-    }
-
-    /// Whether ranks have been told to write their images, and not all have.
-    #[must_use]
-    pub fn is_writing_images(&self) -> bool {
-        self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.attempt.is_writing())
-    }
-
-    /// Whether a rank's line is still there that has not said how the rank ends.
-    #[must_use]
-    pub fn has_undecided_ranks(&self) -> bool {
-        self.registry.has_undecided()
-    }
-
-    /// Whether any rank has come up.
-    #[must_use]
-    pub fn has_begun(&self) -> bool {
-        self.registry.size().is_some()
-    }
-
-    /// Why a job that is over has not ended well; `None`: all ranks that were there have come to
-    /// MPI_Finalize. `known`: those of which that is known from elsewhere.
-    #[must_use]
-    pub fn shortfall(&self, known: &BTreeSet<RankId>) -> Option<String> {
-        self.registry.shortfall(known).map(|shortfall| self.scene().shortfall(&shortfall))
-    }
-
-    /// Whether a rank has left the job without `MPI_Finalize`, and has not come back.
-    #[must_use]
-    pub fn has_lost_rank(&self) -> bool {
-        self.registry.first_to_leave().is_some()
-    }
-
-    /// The rank that was the first to leave the job without MPI_Finalize, and its host. `known`: as
-    /// for `shortfall`.
-    #[must_use]
-    pub fn first_to_leave(&self, known: &BTreeSet<RankId>) -> Option<(RankId, String)> {
-        let rank = self.registry.first_to_leave().filter(|rank| !known.contains(rank))?;
-        Some((rank, self.registry.hosts().get(&rank).cloned().unwrap_or_default()))
-    }
-
-    /// All agents, for people.
-    #[must_use]
-    pub fn rank_views(&self) -> Vec<RankView> {
-        self.registry.views()
     }
 
     /// What texts tell of the job.
@@ -241,6 +182,7 @@ impl Machine {
                     self.rank_finalizes(rank, now_ms);
                 }
             }
+            Message::Aborting(aborting) => self.registry.on_aborting(aborting.code),
             Message::Bye(_) => {}
             Message::Signalled(signalled) => self.on_signalled(conn, signalled.signal),
             other => self.on_report(conn, other, now_ms),
@@ -378,8 +320,12 @@ impl Machine {
         if self.checkpoint.is_none() && is_able != self.is_able {
             self.is_able = is_able;
             self.pace(&Paced::Able(is_able), now_ms);
+            if is_able {
+                self.advise(Advice::running, now_ms);
+            }
         }
         self.pace(&Paced::Wake, now_ms);
+        self.advise(|advice| advice.on_time(now_ms), now_ms);
     }
 
     /// Tells the pace, and does what it says. Time passes by itself, and there is one level.
@@ -392,7 +338,35 @@ impl Machine {
                         self.pace.follower().map(|follower| follower.planned().plan.interval_s);
                     self.log(texts::replanned(planned.unwrap_or_default()));
                 }
-                Due::WakeAt(_) | Due::Promote { .. } | Due::Pause { .. } => {}
+                Due::WakeAt(due_ms) => {
+                    let every_ms = self.pace.interval_ms().unwrap_or_default();
+                    self.advise(|advice| advice.due(due_ms, every_ms, now_ms), now_ms);
+                }
+                Due::Promote { .. } | Due::Pause { .. } => {}
+            }
+        }
+    }
+
+    /// Lets the site's advice hear something, if the job is advised, and does what it says.
+    fn advise(&mut self, hear: impl FnOnce(&mut Advice) -> Vec<Advised>, now_ms: u64) {
+        let effects = self.advice.as_mut().map(hear).unwrap_or_default();
+        self.heed(effects, now_ms);
+    }
+
+    fn heed(&mut self, effects: Vec<Advised>, now_ms: u64) {
+        for effect in effects {
+            match effect {
+                Advised::Offer(number, offer) => self.out.push(Action::Offer(number, offer)),
+                Advised::Done(lease) => self.out.push(Action::LeaseDone(lease)),
+                Advised::Save { lease, late_ms } => {
+                    self.pace(&Paced::Leave, now_ms);
+                    if self.checkpoint.is_some() {
+                        self.log(texts::advised(lease, late_ms));
+                    } else {
+                        let ended = self.advice.as_mut().map(|advice| advice.ended(now_ms));
+                        self.heed(ended.unwrap_or_default(), now_ms);
+                    }
+                }
             }
         }
     }
@@ -425,14 +399,20 @@ impl Machine {
     /// The job is to end.
     fn stop_all(&mut self) {
         self.stopped = true;
+        self.end_ranks(0);
+    }
+
+    fn end_ranks(&mut self, code: i32) {
         for conn in self.registry.agents() {
-            self.out.push(Action::Send(conn, Exit { code: 0 }.into()));
+            self.out.push(Action::Send(conn, Exit { code }.into()));
         }
     }
 }
 
 #[path = "checkpointing.rs"]
 mod checkpointing;
+#[path = "looks.rs"]
+mod looks;
 #[cfg(test)]
 #[path = "checkpoint_tests.rs"]
 mod tests;

@@ -49,6 +49,8 @@ pub(crate) struct Registry {
     gone: Ranks,
     /// The first of them that had not come to MPI_Finalize.
     first_to_leave: Option<RankId>,
+    /// With which code the first MPI_Abort after that has ended the job.
+    abort_after_loss: Option<i32>,
     /// Ranks that have come to MPI_Finalize, also of those that have gone.
     ended: Ranks,
     /// Hosts that were lost with ranks.
@@ -83,7 +85,10 @@ impl Registry {
         let is_new = self.ranks.insert(rank, conn).is_none();
         self.gone.remove(&rank);
         self.ended.remove(&rank);
-        self.first_to_leave = self.first_to_leave.filter(|first| *first != rank);
+        if self.first_to_leave == Some(rank) {
+            self.first_to_leave = None;
+            self.abort_after_loss = None;
+        }
         if let Some(agent) = self.agents.get_mut(&conn) {
             agent.rank = Some(rank);
             agent.state = RankState::Running;
@@ -98,6 +103,13 @@ impl Registry {
         agent.state = RankState::Finalizing;
         self.ended.extend(agent.rank);
         agent.rank
+    }
+
+    /// An agent's process has entered MPI_Abort.
+    pub(crate) fn on_aborting(&mut self, code: i32) {
+        if self.first_to_leave.is_some() {
+            self.abort_after_loss.get_or_insert(code);
+        }
     }
 
     /// A connection has ended. Returns whether it was a command's.
@@ -213,6 +225,11 @@ impl Registry {
         self.first_to_leave
     }
 
+    /// The code of the first MPI_Abort that came after a rank had left so.
+    pub(crate) fn abort_after_loss(&self) -> Option<i32> {
+        self.abort_after_loss
+    }
+
     /// Whether a rank has come to MPI_Finalize.
     pub(crate) fn has_ended(&self, rank: RankId) -> bool {
         self.ended.contains(&rank)
@@ -221,6 +238,18 @@ impl Registry {
     /// Whether a rank's line is still there that has not said how the rank ends.
     pub(crate) fn has_undecided(&self) -> bool {
         self.ranks.keys().any(|rank| !self.ended.contains(rank))
+    }
+
+    /// Whether all ranks are there, and none has come to its end.
+    pub(crate) fn is_whole(&self) -> bool {
+        let is_there = |size| self.ranks.len() == size as usize;
+        self.size.is_some_and(is_there) && self.gone.is_empty() && self.ended.is_empty()
+    }
+
+    /// How many hosts have ranks while that is so; else 0.
+    pub(crate) fn hosts_of_all(&self) -> usize {
+        let hosts: BTreeSet<&String> = self.hosts.values().collect();
+        if self.is_whole() { hosts.len() } else { 0 }
     }
 
     /// Why no checkpoint can be taken of these ranks, if so.

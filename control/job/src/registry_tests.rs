@@ -62,6 +62,29 @@ fn ranks_of_a_lost_host_count_as_ended_only_where_that_is_known() {
 }
 
 #[test]
+fn hosts_are_counted_while_all_ranks_are_there() {
+    let mut world = World::new(4);
+    assert_eq!(world.machine.hosts_of_all(), 2);
+    world.say(0, Finalizing {});
+    assert_eq!(world.machine.hosts_of_all(), 0, "a rank has come to its end");
+    let mut world = World::new(4);
+    world.event(Event::Closed(3));
+    assert_eq!(world.machine.hosts_of_all(), 0, "a rank has left");
+}
+
+#[test]
+fn ranks_that_are_to_end_are_told_so_and_the_job_has_not_ended_well() {
+    let mut world = World::new(4);
+    world.event(Event::EndRanks);
+    for conn in 0..4 {
+        assert_eq!(world.names_to(conn), ["EXIT"]);
+        world.event(Event::Closed(conn));
+    }
+    assert!(!world.machine.was_stopped());
+    assert!(shortfall(&world).is_some());
+}
+
+#[test]
 fn only_a_host_that_is_silent_is_given_up() {
     for (silent, runs_on) in [(true, false), (false, true)] {
         let mut world = World::new(4);

@@ -325,6 +325,16 @@ pub(crate) fn replanned(interval_s: f64) -> String {
     format!("saves every {interval_s:.1} s from now on: so it is planned for what it takes")
 }
 
+/// A checkpoint has begun by the site's leave, or without: so long after it was due, or before.
+pub(crate) fn advised(lease: Option<u64>, late_ms: i64) -> String {
+    let late_s = late_ms.unsigned_abs() as f64 / 1e3;
+    let when = if late_ms < 0 { "before" } else { "after" };
+    match lease {
+        Some(lease) => format!("the site has given lease {lease}, {late_s:.1} s {when} it was due"),
+        None => format!("the site does not answer: saved as planned, {late_s:.1} s {when} due"),
+    }
+}
+
 pub(crate) fn all_ready(size: u32) -> String {
     format!("all {size} ranks are ready")
 }

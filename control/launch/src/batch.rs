@@ -9,6 +9,8 @@
 use crate::ask::ask;
 use crate::problem::usage;
 use anyhow::{Result, anyhow};
+use fermata_levels::Groups;
+use fermata_levels::groups::Tables;
 use std::process::Command;
 use std::time::Duration;
 
@@ -207,6 +209,36 @@ impl Batch {
         let answer = ask(Command::new("scontrol").args(["show", "hostnames"]), TIMEOUT)?;
         Ok(answer.split_whitespace().map(str::to_owned).collect())
     }
+
+    /// Which hosts hang on one switch, or are of one block, as `topology.conf` says. None: the
+    /// system has nothing of that, or does not answer.
+    #[must_use]
+    pub fn switches(&self) -> Groups {
+        if self.system != System::Slurm {
+            return Groups::default();
+        }
+        let answer = ask(Command::new("scontrol").args(["show", "topology"]), TIMEOUT);
+        answer.ok().and_then(|text| leaves(&text).try_into().ok()).unwrap_or_default()
+    }
+}
+
+/// `scontrol show topology`: a line for each switch, of which those of level 0 have the hosts.
+fn leaves(answer: &str) -> Tables {
+    let mut tables = Tables::new();
+    for line in answer.lines() {
+        let value = |key: &str| {
+            let words = line.split_whitespace();
+            words.filter_map(|word| word.split_once('=')).find(|(word, _)| *word == key)
+        };
+        if value("Level").is_some_and(|(_, level)| level != "0") {
+            continue;
+        }
+        let group = value("SwitchName").or_else(|| value("BlockName"));
+        let (Some((kind, name)), Some((_, hosts))) = (group, value("Nodes")) else { continue };
+        let grouping = if kind == "SwitchName" { "switch" } else { "block" };
+        tables.entry(grouping.into()).or_default().insert(name.into(), hosts.into());
+    }
+    tables
 }
 
 /// `scontrol show job -o`, with times as seconds since 1970.

@@ -47,6 +47,19 @@ fn a_task_of_an_array_is_queued_again_alone() {
 }
 
 #[test]
+fn slurm_tells_which_hosts_hang_on_one_switch() {
+    let tree = "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-1] \n\
+                SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[2-3] \n\
+                SwitchName=top Level=1 LinkSpeed=1 Nodes=n[0-3] Switches=s[0-1] \n";
+    let hosts = ["n0", "n3", "n2"].map(str::to_owned);
+    let groups = |answer| Groups::try_from(leaves(answer)).unwrap().of(&hosts);
+    assert_eq!(groups(tree), [["s0", "s1", "s1"]]);
+    let blocks = "BlockName=b1 BlockIndex=0 Nodes=n[0-2] BlockSize=3\n";
+    assert_eq!(groups(blocks), [["b1", "n3 alone", "b1"]]);
+    assert!(leaves("").is_empty(), "topology/default");
+}
+
+#[test]
 fn slurm_tells_the_end() {
     let line = "JobId=7 JobName=work UserId=u(1) TimeLimit=01:00:00 StartTime=1764284400 \
                 EndTime=1764288000 Deadline=N/A PreemptTime=None";

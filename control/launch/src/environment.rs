@@ -16,6 +16,9 @@ pub const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 /// What mpirun changes, or is given otherwise.
 const CHANGED: [&str; 2] = ["PATH", LIBRARY_PATH];
 
+/// What the names of the variables of `lib/ftcoll` begin with, which all ranks have to see alike.
+const COLLECTIVES: &[u8] = b"FTCOLL_";
+
 /// The name under which a variable travels. One that is set travels as `=VALUE`, else as "".
 fn carrier(name: &str) -> String {
     format!("FERMATA_USER_{name}")
@@ -32,6 +35,22 @@ pub fn hand_over(mpirun: &mut Command, family: Family, spans_hosts: bool) {
             hosts::hand_over(mpirun, family, &name, value);
         } else {
             mpirun.env(name, value);
+        }
+    }
+    if spans_hosts {
+        hand_over_alike(mpirun, family, env::vars_os());
+    }
+}
+
+/// Those of them that all ranks have to see alike. On one host they inherit them.
+fn hand_over_alike(
+    mpirun: &mut Command,
+    family: Family,
+    all: impl Iterator<Item = (OsString, OsString)>,
+) {
+    for (name, value) in all.filter(|(name, _)| name.as_bytes().starts_with(COLLECTIVES)) {
+        if let Some(name) = name.to_str() {
+            hosts::hand_over(mpirun, family, name, value);
         }
     }
 }
@@ -81,6 +100,20 @@ pub fn take_back() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_variables_of_the_collectives_go_to_all_hosts() {
+        let all = ["FTCOLL_MARK", "FTCOLLX", "HOME"].map(|name| (name.into(), "v".into()));
+        for (family, wanted) in
+            [(Family::OpenMpi, vec!["-x", "FTCOLL_MARK"]), (Family::Mpich, vec![])]
+        {
+            let mut mpirun = Command::new("mpirun");
+            hand_over_alike(&mut mpirun, family, all.clone().into_iter());
+            assert_eq!(mpirun.get_args().collect::<Vec<_>>(), wanted);
+            let set: Vec<_> = mpirun.get_envs().map(|(name, _)| name).collect();
+            assert_eq!(set, ["FTCOLL_MARK"]);
+        }
+    }
 
     #[test]
     fn what_is_no_signal_is_left_out_of_those_to_save_on() {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The time that Open MPI's mpirun leaves the other ranks between SIGTERM and SIGKILL when one has
-//! died, a second. Ranks that are begun again from a snapshot have nothing to do with it, and until
-//! it is over nothing is begun.
+//! died, a second, several times over. Ranks that are begun again from a snapshot have nothing to
+//! do with it, and until it is over nothing is begun. Ranks that a signal has saved have gone by
+//! then, and the batch system that has sent it may not wait.
 
 use std::path::Path;
 use std::process::Command;

@@ -3,13 +3,15 @@
 //! every process of a job, and process managers end their ranks at it.
 //!
 //! mpirun begins in a process group of its own and with these signals *blocked*: it installs
-//! handlers of its own, so ignoring them would not do. Open MPI's helpers on other hosts are
-//! started through `fermata guard`, which does the same there and tells the coordinator of a
-//! signal; hydra's only hand it to the ranks. The ranks hold it: their launcher, which hears of the
-//! signals by `environment::SAVE_ON`, sees to that.
+//! handlers of its own, so ignoring them would not do. Helpers on other hosts, which a batch system
+//! signals as well, are started through `fermata guard`, which does the same there and tells the
+//! coordinator of a signal: Open MPI's wherever they are, hydra's inside Slurm, where SIGUSR2 ends
+//! them and with them the job. The ranks hold it: their launcher, which hears of the signals by
+//! `environment::SAVE_ON`, sees to that.
 //!
 //! A job that has to be ended all the same is sent a signal that is not blocked.
 
+use crate::batch::{Batch, System};
 use crate::environment::{SAVE_ON, signals_to_save_on};
 use crate::hosts;
 use crate::mpi::Family;
@@ -17,7 +19,10 @@ use crate::start::Start;
 use fermata_policy::signals::SaveOn;
 use fermata_storage::JobDir;
 use fermata_types::JobRecord;
+use std::ffi::OsString;
+use std::fs;
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -87,6 +92,41 @@ pub fn guard_helpers(
     }
 }
 
+/// What hydra takes for srun: a link to `fermata` in the job's directory, which by this name starts
+/// srun with proxies under `fermata guard` (hydra has no option for what they are started by).
+pub const SRUN: &str = "srun";
+/// What hydra's own variables say, where its user says how proxies are started.
+const OF_HYDRA: [&str; 4] =
+    ["HYDRA_LAUNCHER", "HYDRA_LAUNCHER_EXEC", "HYDRA_BOOTSTRAP", "HYDRA_BOOTSTRAP_EXEC"];
+
+/// Has hydra start its proxies under `fermata guard` inside Slurm, unless the user has them started
+/// otherwise. Without a link, which a directory may not allow, they are started as ever.
+pub fn guard_proxies(mpirun: &mut Command, fermata: &Path, start: &Start, job: &JobDir) {
+    let is_users = |name: &&str| std::env::var_os(name).is_some();
+    if start.save_on.is_empty()
+        || start.remote_shell.is_some()
+        || !Batch::detect().is_some_and(|batch| batch.system == System::Slurm)
+        || OF_HYDRA.iter().any(is_users)
+    {
+        return;
+    }
+    let link = job.path().join(SRUN);
+    let _ = fs::remove_file(&link);
+    if symlink(fermata, &link).is_ok() {
+        mpirun.env("HYDRA_LAUNCHER_EXEC", link);
+    }
+}
+
+/// The words of srun with those of `guard` before the proxy's; `None`: there is no proxy among
+/// them.
+#[must_use]
+pub fn with_guard(words: &[OsString], guard: &[OsString]) -> Option<Vec<OsString>> {
+    let is_proxy =
+        |word: &OsString| Path::new(word).file_name() == Some("hydra_pmi_proxy".as_ref());
+    let at = words.iter().position(is_proxy)?;
+    Some([&words[..at], guard, &words[at..]].concat())
+}
+
 /// A rank begins without what keeps mpirun from the signals: hydra's ranks inherit that, and what a
 /// program blocks is not held.
 pub fn begin_rank() {
@@ -153,5 +193,16 @@ mod tests {
         let start = Start { hosts: vec!["a".into()], ..start };
         hand_over(&mut command, Family::OpenMpi, &start);
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["-x", SAVE_ON]);
+    }
+
+    #[test]
+    fn the_guard_stands_before_the_proxy() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let srun = words("--nodelist a,b -N 2 -n 2 --input none /usr/bin/hydra_pmi_proxy --x y");
+        let guarded = with_guard(&srun, &words("fermata guard --")).unwrap();
+        let wanted = "--nodelist a,b -N 2 -n 2 --input none fermata guard -- \
+                      /usr/bin/hydra_pmi_proxy --x y";
+        assert_eq!(guarded, words(wanted));
+        assert_eq!(with_guard(&words("-N 2 hostname"), &words("guard")), None);
     }
 }

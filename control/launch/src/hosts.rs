@@ -103,8 +103,12 @@ pub fn batch_system_names_hosts() -> bool {
 
 /// Whether these may be several.
 pub fn batch_system_has_several() -> bool {
-    let one = std::env::var("SLURM_JOB_NUM_NODES").is_ok_and(|count| count == "1");
-    batch_system_names_hosts() && !one
+    batch_system_names_hosts() && batch_system_count() != Some(1)
+}
+
+/// How many these are, where the environment tells.
+pub fn batch_system_count() -> Option<u32> {
+    std::env::var("SLURM_JOB_NUM_NODES").ok()?.parse().ok()
 }
 
 /// `a`, `a:4`
@@ -175,8 +179,11 @@ pub fn check_levels(chain: &Chain, local_dir: Option<&Path>, hosts: Option<&Host
     }
     let count = match hosts {
         Some(hosts) => u32::try_from(hosts.all().len())?,
-        None if batch_system_has_several() => return Ok(()),
-        None => 1,
+        None if !batch_system_names_hosts() => 1,
+        None => match batch_system_count() {
+            Some(count) => count,
+            None => return Ok(()),
+        },
     };
     if count < 2 {
         return Err(usage(

@@ -75,8 +75,10 @@ pub fn command(
     let (mut command, template) = begin(context)?;
     let family = lower.family;
     guarded::guard(&mut command, &start.save_on);
-    if family == Family::OpenMpi {
-        guarded::guard_helpers(&mut command, &context.prefix.fermata()?, start, record, job);
+    let fermata = context.prefix.fermata()?;
+    match family {
+        Family::OpenMpi => guarded::guard_helpers(&mut command, &fermata, start, record, job),
+        Family::Mpich => guarded::guard_proxies(&mut command, &fermata, start, job),
     }
     let stdin = give_stdin(&mut command, record, family, restore.is_some());
     let rank = rank_words(context, record, job, restore, stdin)?;
@@ -144,7 +146,7 @@ fn settle_open_mpi(command: &mut Command, family: Family, start: &Start, here: u
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1");
         command.env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     }
-    if start.is_begun_again {
+    if start.is_begun_again || !start.save_on.is_empty() {
         grace::give_none(command, &start.mpirun_args);
     }
 }
@@ -174,7 +176,7 @@ fn rank_words(
         add(&["--survive"]);
     }
     if start.levels.is_some() {
-        add(&["--keeps"]);
+        add(&["--store", &record.store()]);
     }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));
@@ -202,6 +204,7 @@ fn rank_words(
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use fermata_policy::signals::SaveOn;
     use fermata_types::ProgramRecord;
     use std::path::Path;
 
@@ -270,7 +273,10 @@ mod tests {
         {
             assert_eq!(count(&words(&two_programs(family, None, None)), word), 0);
             let start = Start { survive: true, ..Start::default() };
-            let words = words(&started(family, &start, None));
+            let command = started(family, &start, None);
+            let asks = value(&command, "OMPI_MCA_oob_tcp_keepalive_time");
+            assert_eq!(asks, (family == Family::OpenMpi).then_some("0"), "for silent hosts");
+            let words = words(&command);
             assert_eq!((count(&words, word), count(&words, "--survive")), (1, 2), "{words:?}");
         }
     }
@@ -285,14 +291,17 @@ mod tests {
     }
 
     #[test]
-    fn others_of_a_dead_rank_get_no_second_where_it_is_begun_again() {
+    fn others_get_no_second_where_ranks_are_begun_again_or_saved_by_a_signal() {
         let grace = "odls_base_sigkill_timeout";
-        for (family, is_begun_again, wanted) in [
-            (Family::OpenMpi, true, Some("0")),
-            (Family::OpenMpi, false, None),
-            (Family::Mpich, true, None),
+        for (family, is_begun_again, save_on, wanted) in [
+            (Family::OpenMpi, true, "none", Some("0")),
+            (Family::OpenMpi, false, "TERM", Some("0")),
+            (Family::OpenMpi, false, "none", None),
+            (Family::Mpich, true, "TERM", None),
         ] {
-            let command = started(family, &Start { is_begun_again, ..Start::default() }, None);
+            let save_on = SaveOn::parse(save_on).unwrap();
+            let start = Start { is_begun_again, save_on, ..Start::default() };
+            let command = started(family, &start, None);
             for prefix in ["OMPI_MCA_", "PRTE_MCA_"] {
                 assert_eq!(value(&command, &format!("{prefix}{grace}")), wanted, "{family:?}");
             }

@@ -15,9 +15,20 @@ use crate::mpi::{Family, Lower};
 use crate::problem::refused;
 use anyhow::{Context, Result, anyhow};
 use fermata_storage::make_own;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+/// Where this program is. If it has been replaced since it was started, as by an upgrade while a
+/// run of `--retries` lasts, its successor is meant: Linux names the old one "PATH (deleted)".
+fn own_program() -> Result<PathBuf> {
+    let named = std::env::current_exe().context("cannot find my own program file")?;
+    let successor = named.as_os_str().as_bytes().strip_suffix(b" (deleted)".as_slice());
+    let successor = successor.map(|path| PathBuf::from(OsStr::from_bytes(path)));
+    Ok(successor.filter(|path| !named.exists() && path.exists()).unwrap_or(named))
+}
 
 /// The installed tree.
 #[derive(Clone, Debug)]
@@ -28,7 +39,7 @@ pub struct Prefix {
 impl Prefix {
     /// The tree this program stands in.
     pub fn find() -> Result<Self> {
-        let program = std::env::current_exe().context("cannot find my own program file")?;
+        let program = own_program()?;
         let root = program
             .parent()
             .and_then(Path::parent)
@@ -38,7 +49,7 @@ impl Prefix {
 
     /// This program.
     pub fn fermata(&self) -> Result<PathBuf> {
-        std::env::current_exe().context("cannot find my own program file")
+        own_program()
     }
 
     /// The launcher of ranks.

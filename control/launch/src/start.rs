@@ -3,7 +3,7 @@
 
 use crate::hosts::{self, Hosts};
 use anyhow::Result;
-use fermata_levels::Chain;
+use fermata_levels::{Chain, Groups};
 use fermata_policy::signals::SaveOn;
 use fermata_types::{Checkpointer, Every};
 use std::path::PathBuf;
@@ -20,6 +20,9 @@ pub struct Start {
     pub every: Option<Every>,
     /// What fails how often, for `Every::Auto`: a file of `fermata plan`.
     pub machine: Option<PathBuf>,
+    /// Where the site's service is found, which is asked when to save; `None`: as the job was
+    /// started with.
+    pub site: Option<PathBuf>,
     /// Snapshots to keep; `None`: as the job was started with, else 2.
     pub keep: Option<u32>,
     /// What saves the ranks; at a restart the snapshot knows.
@@ -34,6 +37,8 @@ pub struct Start {
     pub local_dir: Option<PathBuf>,
     /// Snapshots stay on the hosts, and get from level to level.
     pub levels: Option<Chain>,
+    /// Which hosts fail together, as the site says.
+    pub groups: Groups,
     /// Arguments for mpirun itself.
     pub mpirun_args: Vec<String>,
     /// What makes collective calls whole; a restart continues with what the image has.
@@ -74,6 +79,19 @@ impl Start {
             hosts::check_levels(chain, self.local_dir.as_deref(), hosts.as_ref())?;
         }
         Ok(hosts)
+    }
+
+    /// How many hosts it runs on, if anybody has named them, and their number is known. A list that
+    /// can be read but once, a pipe of the shell's, is left for whoever starts the job.
+    pub fn count_of_hosts(&self) -> Option<u32> {
+        let file = self.hostfile.as_deref();
+        if file.is_some_and(|path| !path.is_file()) {
+            return None;
+        }
+        match Hosts::from(&self.hosts, file, u32::MAX) {
+            Ok(Some(hosts)) => u32::try_from(hosts.all().len()).ok(),
+            _ => hosts::batch_system_count(),
+        }
     }
 
     /// Whether ranks may be on other hosts, also on those that only mpirun knows of.

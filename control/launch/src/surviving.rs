@@ -15,12 +15,19 @@ use std::process::Command;
 /// What a process has died of, as shells say it: 128 and the signal.
 const SIGNALLED: i32 = 128;
 
+/// After so many seconds Open MPI's mpirun asks whether a silent host is still there, and ends the
+/// job if it is not; 0: never. What it is told among its arguments holds.
+const KEEPALIVE: &str = "OMPI_MCA_oob_tcp_keepalive_time";
+
 /// Has the ranks of an mpirun of this family outlive each other, as far as that can be said.
 pub fn tell(mpirun: &mut Command, family: Family) {
     mpirun.arg(match family {
         Family::OpenMpi => "--enable-recovery",
         Family::Mpich => "-disable-auto-cleanup",
     });
+    if family == Family::OpenMpi && std::env::var_os(KEEPALIVE).is_none() {
+        mpirun.env(KEEPALIVE, "0");
+    }
 }
 
 /// Runs a rank beside this process until it ends. Returns the code to end with.

@@ -8,6 +8,9 @@
 //! that they give, and measures. A checkpoint that has failed leaves the job exposed, so it is
 //! tried again after an eighth of the interval, then a quarter, and so on up to all of it.
 //!
+//! A pace that *waits for leave* says when a checkpoint is due and takes none: somebody else, who
+//! knows of other jobs, says when, earlier or later (`Event::Leave`).
+//!
 //! Invariant: a checkpoint is asked for only while the job can be checkpointed and none is being
 //! taken, whoever has asked for that one.
 
@@ -41,6 +44,8 @@ pub enum Event {
         /// Its place in the plan's chain.
         place: usize,
     },
+    /// A checkpoint may be taken now, due or not. Only a pace that waits for leave hears this.
+    Leave,
     /// Time has passed.
     Wake,
 }
@@ -61,6 +66,7 @@ pub enum Every {
 #[derive(Clone, Debug)]
 pub struct Pace {
     every: Every,
+    waits_for_leave: bool,
     /// The snapshot that the job continues from.
     from: Option<Epoch>,
     is_able: bool,
@@ -83,6 +89,7 @@ impl Pace {
     pub fn new(every: Every, from: Option<Epoch>) -> Self {
         Self {
             every,
+            waits_for_leave: false,
             from,
             is_able: false,
             has_begun: false,
@@ -91,6 +98,12 @@ impl Pace {
             due_ms: None,
             failures: 0,
         }
+    }
+
+    /// The same, with somebody else to say when.
+    #[must_use]
+    pub fn with_leave(self) -> Self {
+        Self { waits_for_leave: true, ..self }
     }
 
     /// What it follows, if it does.
@@ -122,10 +135,14 @@ impl Pace {
             Event::PromotionFailed { place } => {
                 self.follow(&Followed::PromotionFailed { place }, now_ms, &mut actions);
             }
-            Event::Wake => {}
+            Event::Leave if self.is_able && !self.is_saving => {
+                (self.is_saving, self.is_own, self.due_ms) = (true, true, None);
+                actions.push(Action::Save);
+            }
+            Event::Leave | Event::Wake => {}
         }
         // What falls due while the job cannot be checkpointed is found here as soon as it can.
-        if self.is_able && !self.is_saving {
+        if self.is_able && !self.is_saving && !self.waits_for_leave {
             self.save_if_due(now_ms, &mut actions);
         }
         self.only_wake(&mut actions);
@@ -165,7 +182,8 @@ impl Pace {
         }
     }
 
-    fn interval_ms(&self) -> Option<u64> {
+    /// How often it saves, milliseconds, if it does.
+    pub fn interval_ms(&self) -> Option<u64> {
         match &self.every {
             Every::Never => None,
             Every::Fixed(every_ms) => Some(*every_ms),

@@ -48,6 +48,24 @@ fn what_falls_due_meanwhile_is_taken_as_soon_as_it_can() {
 }
 
 #[test]
+fn one_that_waits_for_leave_says_when_it_is_due_and_takes_none_without() {
+    for (pace, due_ms) in
+        [(Pace::new(Every::Fixed(1000), None), 1000), (auto(), INTERVAL_MS / FIRST)]
+    {
+        let mut pace = pace.with_leave();
+        assert_eq!(pace.step(&Event::Leave, 0), [], "the job cannot be checkpointed yet");
+        assert_eq!(pace.step(&Event::Able(true), 0), [Action::WakeAt(due_ms)]);
+        assert_eq!(pace.step(&Event::Wake, 9 * due_ms), [Action::WakeAt(due_ms)]);
+        assert_eq!(pace.step(&Event::Leave, 10 * due_ms), [Action::Save]);
+        assert_eq!(pace.step(&Event::Leave, 10 * due_ms), [], "one at a time");
+        pace.step(&Event::Began, 10 * due_ms);
+        let after = pace.step(&saved(1), 11 * due_ms);
+        assert!(matches!(after[..], [Action::WakeAt(at_ms)] if at_ms > 11 * due_ms), "{after:?}");
+        assert!(saves(&pace.step(&Event::Leave, 11 * due_ms + 1)), "before it is due");
+    }
+}
+
+#[test]
 fn without_an_interval_nothing_is_due() {
     let mut pace = Pace::new(Every::Never, None);
     assert_eq!(pace.step(&Event::Able(true), 0), []);

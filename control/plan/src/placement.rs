@@ -183,7 +183,9 @@ fn by_group(topology: &Topology) -> Vec<u32> {
 /// How many sets a node tries before it takes the best of those seen.
 const TRIES: u32 = 64;
 
-fn over_groups(topology: &Topology, classes: &[Class], count: u32) -> Vec<u32> {
+/// The set of each node, of so many sets, which are filled over the groups.
+#[must_use]
+pub fn over_groups(topology: &Topology, classes: &[Class], count: u32) -> Vec<u32> {
     let order = by_group(topology);
     let rates: Vec<f64> =
         (0..topology.groupings()).map(|grouping| group_rate(classes, grouping)).collect();

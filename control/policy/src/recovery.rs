@@ -25,17 +25,19 @@ const PAUSE_MAX_MS: u64 = 60_000;
 /// What a run has died of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// A rank, of a signal.
+    /// A rank.
     Rank {
         /// Its number, if it is known.
         rank: Option<u32>,
-        /// The signal's.
-        signal: i32,
+        /// The signal that it has died of, where mpirun tells it.
+        signal: Option<i32>,
     },
     /// This host is lost.
     Host(String),
     /// mpirun has failed with this code.
     Launcher(i32),
+    /// A daemon of mpirun has died, and no rank.
+    Daemon,
 }
 
 /// How a run has ended.

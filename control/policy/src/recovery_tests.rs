@@ -5,7 +5,7 @@ use super::*;
 use proptest::prelude::*;
 
 fn killed(rank: u32) -> Ending {
-    Ending::Lost(Cause::Rank { rank: Some(rank), signal: 9 })
+    Ending::Lost(Cause::Rank { rank: Some(rank), signal: Some(9) })
 }
 
 fn ended(ending: Ending, newest_epoch: u32) -> Event {
@@ -76,7 +76,7 @@ fn a_crash_loop_ends_by_name() {
             resume(&mut recovery, action, 0);
         }
     }
-    let cause = Cause::Rank { rank: Some(3), signal: 9 };
+    let cause = Cause::Rank { rank: Some(3), signal: Some(9) };
     let action = recovery.step(ended(killed(3), 0), 0);
     assert_eq!(action, Some(Action::End(Verdict::CrashLoop(cause, 3))));
 }

@@ -184,11 +184,11 @@ impl Life {
         if self.now >= self.dies_ms {
             self.end_others();
             let rank = Some(u32::try_from(self.world.random.below(8)).unwrap_or(0));
-            return Some(Ending::Lost(Cause::Rank { rank, signal: 9 }));
+            return Some(Ending::Lost(Cause::Rank { rank, signal: Some(9) }));
         }
         self.work_ms += TICK_MS;
         if self.world.wall_ms.is_some_and(|wall| self.work_ms >= wall) {
-            return Some(Ending::Lost(Cause::Rank { rank: Some(1), signal: 11 }));
+            return Some(Ending::Lost(Cause::Rank { rank: Some(1), signal: Some(11) }));
         }
         if self.work_ms >= self.world.work_ms {
             return Some(Ending::Done);

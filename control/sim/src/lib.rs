@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!     plan         a job of 50 000 nodes under plans of levels; job: its time and failures
+//!     small        the same of any job, at given intervals, beside what the model expects
 //!     schedule     24 jobs on one file system; site, store: their time and its bandwidth
 //!     membership   the nodes of a run, a network, standstills and deaths
 //!     random, stats, chart, findings   what they share
@@ -22,5 +23,6 @@ pub mod plan;
 pub mod random;
 pub mod schedule;
 pub mod site;
+pub mod small;
 pub mod stats;
 pub mod store;

@@ -2,11 +2,12 @@
 //! `./x sim`: simulations, as tables and pictures.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
+use fermata_plan::units;
 use fermata_sim::findings::Findings;
-use fermata_sim::{membership, plan, schedule};
-use std::path::Path;
+use fermata_sim::{membership, plan, schedule, small};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
@@ -45,6 +46,20 @@ enum What {
         #[arg(long)]
         seeds: Option<u64>,
     },
+    /// What a job costs at given intervals: as the model expects, and as traces of failures make it
+    Job {
+        /// The machine, as `fermata plan` takes it
+        file: PathBuf,
+        /// Work between checkpoints, e.g. 8s; may be repeated
+        #[arg(long, required = true, value_parser = units::parse_seconds)]
+        every: Vec<f64>,
+        /// Of the job
+        #[arg(long, default_value = "1h", value_parser = units::parse_seconds)]
+        work: f64,
+        /// Traces of failures
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+    },
     /// What the service between jobs is worth to 24 of them on one file system
     Schedule {
         /// Failures and sizes of images [default: 50, with --full 200]
@@ -72,6 +87,15 @@ impl Cli {
                     sizes: vec![6.0, 24.0, 60.0, 120.0, 240.0],
                 };
                 ("plan", whole("plan", plan::report(&options, &mut |line| say(line))?))
+            }
+            What::Job { file, every, work, seeds } => {
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("{} cannot be read", file.display()))?;
+                let system = toml::from_str(&text)
+                    .with_context(|| format!("{} is no machine", file.display()))?;
+                let table = small::report(&system, every, *work, *seeds)?;
+                let tables = vec![("tables", table)];
+                ("job", Findings { tables, pictures: Vec::new(), broken: Vec::new() })
             }
             What::Schedule { seeds } => {
                 let loads: &[f64] = if self.full {

@@ -243,6 +243,9 @@ pub struct JobRecord {
     pub started_unix_s: u64,
     /// A host that this run has lost; empty: none.
     pub lost_host: String,
+    /// Hosts that runs before it have lost, where ranks may still run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outlived: Vec<String>,
     /// This run is over: all ranks came to MPI_Finalize, and mpirun was content. As older versions
     /// have it; `ended` says more.
     pub ended_well: bool,
@@ -253,6 +256,11 @@ pub struct JobRecord {
     /// When it ended, seconds since 1970.
     #[serde(skip_serializing_if = "is_zero")]
     pub ended_unix_s: u64,
+    /// What tells this job from others of its name, 16 hexadecimal digits: made with its
+    /// directory's first record, and kept by those that follow. Empty: an older version has written
+    /// it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub identity: String,
     /// Which run of the job this is, from 1 on; 0: an older version has begun it.
     #[serde(skip_serializing_if = "is_zero")]
     pub run_number: u32,
@@ -270,6 +278,9 @@ pub struct JobRecord {
     /// What fails how often, for `Every::Auto`: a file's path.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub machine: String,
+    /// Where the site's service was found that was asked when to save, if one was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub site: String,
     /// The hosts that were given, `NAME:RANKS`.
     pub hosts: Vec<String>,
     /// What mpirun started commands on them with, if that was given.
@@ -322,6 +333,25 @@ impl JobRecord {
         let sealed = serde_json::to_vec(&fields)?;
         let record = serde_json::from_value(Value::Object(fields))?;
         Ok((record, judge(&id, &mac, key, |key| key.job_mac(&sealed))))
+    }
+
+    /// What its identity is, if that is one.
+    #[must_use]
+    pub fn identity(&self) -> Option<[u8; 8]> {
+        unhex(&self.identity)
+    }
+
+    /// What the stores of its hosts are called.
+    #[must_use]
+    pub fn store(&self) -> String {
+        format!("{}.{}", self.job, self.identity)
+    }
+
+    /// Hosts that it or runs before it have lost.
+    #[must_use]
+    pub fn lost_hosts(&self) -> Vec<String> {
+        let lost = [&self.lost_host].into_iter().filter(|host| !host.is_empty());
+        self.outlived.iter().chain(lost).cloned().collect()
     }
 
     /// Whether its run has come to its end, and nothing is left to do.

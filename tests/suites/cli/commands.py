@@ -178,7 +178,8 @@ def test_man_pages(work):
     fermata.fermata(work, "man", work / "man1").expect_success("man")
     pages = {path.stem for path in (work / "man1").glob("*.1")}
     wanted = {"-".join(["fermata", *command]) for command in _commands(work)}
-    check_equal(pages - wanted, {"fermata", "fermata-mpi"}, "pages beside those of the commands")
+    groups = {"fermata", "fermata-mpi", "fermata-site"}
+    check_equal(pages - wanted, groups, "pages beside those of the commands")
     check_equal(wanted - pages, set(), "commands without a page")
     text = (work / "man1/fermata-checkpoint.1").read_text()
     for section in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLE"):

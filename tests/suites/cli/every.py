@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--every auto`: a job is saved as often as is best by what fails and by what its checkpoints
 have taken."""
-import json
 import re
 
 from support import fermata, mpis, process
@@ -28,11 +27,7 @@ def _start(work, mpi, *options):
 
 
 def _checkpoints(job):
-    path = job.work / "fermata" / job.name / "events.jsonl"
-    if not path.exists():
-        return []
-    lines = [json.loads(line) for line in path.read_text().split("\n") if line]
-    return [line for line in lines if line["event"] == "checkpoint"]
+    return job.events("checkpoint")
 
 
 def _planned_s(job):

@@ -2,7 +2,6 @@
 """The history of a job: an event a line, over all its runs, that nothing overwrites; and what the
 commands show of it, no wider than a terminal."""
 import datetime
-import json
 import os
 import signal
 
@@ -18,7 +17,7 @@ def _path(job):
 
 
 def _events(job):
-    return [json.loads(line) for line in _path(job).read_text().split("\n") if line]
+    return job.events()
 
 
 def _kinds(job):

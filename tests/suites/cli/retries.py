@@ -4,6 +4,7 @@ systems are played by programs of their names that are found first."""
 import fcntl
 import os
 import re
+import shutil
 import signal
 import sys
 import time
@@ -59,6 +60,23 @@ def _killed_rank(mpi):
     return test
 
 
+@timeout(180)
+def test_an_upgrade_meanwhile_is_what_begins_again(work):
+    """The program file that the run was started from is replaced."""
+    prefix = fermata.installation(work)
+    job = fermata.Job(work)
+    job.fermata = prefix / "bin/fermata"
+    job.start("openmpi", [mpis.program("openmpi", "selfcheck"), "--steps", STEPS, "--step-ms", 20],
+              options=("--retries", 3))
+    fermata.wait_for_step(job, 2)
+    job.checkpoint()
+    shutil.copy2(job.fermata, prefix / "bin/newer")
+    (prefix / "bin/newer").rename(job.fermata)
+    os.kill(ranks_of(job)[1], signal.SIGKILL)
+    job.running.wait_for("begun again from checkpoint 1 (retry 1 of 3)")
+    check_equal(mpis.checksum(job.finish()), mpis.expected("selfcheck", 2, STEPS), "checksum")
+
+
 def _crash_loop(mpi):
     @timeout(120)
     def test(work):
@@ -68,6 +86,28 @@ def _crash_loop(mpi):
         check_equal(ended.err.count("it is begun again as it began"), 2, f"retries\n{ended.err}")
         why = "it is not begun again: rank 1 has died of SIGKILL 3 times without a snapshot between"
         check(why in ended.err, ended.err)
+    return test
+
+
+def _found_death(mpi):
+    @timeout(120)
+    def test(work):
+        """A peer finds out sooner than mpirun, and ends the job by MPI_Abort."""
+        ended = fermata.fermata(work, "run", "-n", 2, "--mpi", mpi, "--name", "job", "--retries", 9,
+                                "--", mpis.program(mpi, "leaves"), "--how", "found", timeout_s=100)
+        check_equal(ended.err.count("it is begun again as it began"), 2, f"retries\n{ended.err}")
+        check("rank 1 has died" in ended.err, ended.err)
+    return test
+
+
+def _aborts(mpi):
+    @timeout(60)
+    def test(work):
+        """What a program ends itself with is not begun again."""
+        ended = fermata.fermata(work, "run", "-n", 2, "--mpi", mpi, "--name", "job", "--retries", 9,
+                                "--", mpis.program(mpi, "leaves"), "--how", "fail")
+        check_equal(ended.code, 3, f"exit code\n{ended.err}")
+        check("begun again" not in ended.err, ended.err)
     return test
 
 
@@ -256,6 +296,8 @@ def generate():
     for mpi in mpis.MPIS:
         tests[f"test_a_killed_rank_is_replaced_{mpi}"] = _killed_rank(mpi)
         tests[f"test_a_crash_loop_ends_by_name_{mpi}"] = _crash_loop(mpi)
+        tests[f"test_a_death_that_a_peer_finds_is_a_death_{mpi}"] = _found_death(mpi)
+        tests[f"test_an_abort_of_its_own_is_not_tried_again_{mpi}"] = _aborts(mpi)
         tests[f"test_it_saves_before_its_time_ends_{mpi}"] = _until(mpi)
         tests[f"test_a_signal_saves_once_{mpi}"] = _signal(
             mpi, signal.SIGTERM, options=("--save-on", "TERM,USR1"))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the machine of `promoter.rs` hears and says.
 
+use fermata_storage::Kept;
 use fermata_types::{Manifest, Message, Shared, StoreHolds};
 
 /// What has happened.
@@ -10,6 +11,8 @@ pub(crate) enum Event {
     Holds(Box<StoreHolds>),
     /// The job's directory has these snapshots.
     InDirectory(Vec<u32>),
+    /// The run was restarted from this one, which its hosts keep.
+    Restored(Box<Kept>),
     /// A host's store can be read there, perhaps again.
     There { host: String, address: String },
     /// The line to a host's daemon has ended; `is_silent`: the host is lost.

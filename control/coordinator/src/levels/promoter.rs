@@ -15,7 +15,7 @@
 use super::earlier::Earlier;
 use super::interface::{Action, Event};
 use fermata_levels::promotion::{self, Config, Promotion, Status};
-use fermata_levels::{Arrangement, Chain, Home, Id, Level, Snapshot};
+use fermata_levels::{Chain, Groups, Home, Id, Level, Snapshot};
 use fermata_parity::Sum;
 use fermata_storage::Kept;
 use fermata_types::{
@@ -23,8 +23,6 @@ use fermata_types::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Hosts of a set, about.
-const SET: u32 = 8;
 /// A level of which nothing is heard for so long has failed.
 const LEVEL_SILENCE_MS: u64 = 120_000;
 /// For hosts to flush their images.
@@ -58,10 +56,13 @@ struct Making {
 /// The machine.
 pub(crate) struct Promoter {
     chain: Chain,
+    groups: Groups,
     keep: u32,
     /// Where stores are read, of the hosts that are there.
     there: BTreeMap<String, String>,
     earlier: Earlier,
+    /// What the run was restarted from, until its hosts are there.
+    restored: Option<Kept>,
     taking: Option<Id>,
     macs: BTreeMap<u32, String>,
     keeping: Option<Keeping>,
@@ -74,12 +75,14 @@ pub(crate) struct Promoter {
 }
 
 impl Promoter {
-    pub(crate) fn new(chain: Chain, keep: u32) -> Self {
+    pub(crate) fn new(chain: Chain, groups: Groups, keep: u32) -> Self {
         Self {
             chain,
+            groups,
             keep,
             there: BTreeMap::new(),
             earlier: Earlier::default(),
+            restored: None,
             taking: None,
             macs: BTreeMap::new(),
             keeping: None,
@@ -103,7 +106,11 @@ impl Promoter {
         match event {
             Event::Holds(holds) => self.earlier.holds(&holds),
             Event::InDirectory(epochs) => self.earlier.in_directory(epochs),
-            Event::There { host, address } => self.there(host, address, &mut out),
+            Event::Restored(kept) => self.restored = Some(*kept),
+            Event::There { host, address } => {
+                self.there(host, address, &mut out);
+                self.take_up(now_ms, &mut out);
+            }
             Event::Gone { host, is_silent } => self.gone(&host, is_silent, now_ms, &mut out),
             Event::Prepare { epoch, taken_ms } => {
                 self.taking = Some(Id { taken_ms, epoch });
@@ -223,16 +230,9 @@ impl Promoter {
                 return Err("the job has other hosts than it began with".into());
             }
         }
-        let hosts = u32::try_from(ranks.len()).unwrap_or(u32::MAX);
-        let arrangement =
-            Arrangement::new(hosts, &[], &self.chain, SET).map_err(|why| why.to_string())?;
-        let has_partner = self.chain.levels().contains(&Level::Partner);
-        let snapshot = Snapshot {
-            id,
-            homes: ranks.into_iter().map(|(host, ranks)| Home { host, ranks }).collect(),
-            sets: arrangement.sets().to_vec(),
-            partners: if has_partner { arrangement.partners(epoch.into()) } else { Vec::new() },
-        };
+        let homes = ranks.into_iter().map(|(host, ranks)| Home { host, ranks }).collect();
+        let snapshot = Snapshot::new(id, homes, &self.groups, &self.chain);
+        let snapshot = snapshot.map_err(|why| why.to_string())?;
         Ok(Kept { snapshot, manifest })
     }
 
@@ -257,11 +257,32 @@ impl Promoter {
         let Some(Keeping { kept, .. }) = self.keeping.take() else { return };
         let id = kept.snapshot.id;
         self.taking = None;
-        let hosts: Vec<String> = kept.snapshot.homes.iter().map(|h| h.host.clone()).collect();
+        let hosts: Vec<&str> = kept.snapshot.homes.iter().map(|h| h.host.as_str()).collect();
         let said = format!("level local, on {}", hosts.join(", "));
         out.push(Action::Answer(id.epoch, Ok(said)));
+        self.is_whole(kept, now_ms, out);
+    }
+
+    /// The snapshot that the run was restarted from was made anew on its hosts: as soon as all are
+    /// there it gets from level to level as well, if no other has done so before.
+    fn take_up(&mut self, now_ms: u64, out: &mut Vec<Action>) {
+        let is_there = |home: &Home| self.there.contains_key(&home.host);
+        if self.restored.as_ref().is_some_and(|kept| kept.snapshot.homes.iter().all(is_there)) {
+            let restored = self.restored.take().filter(|_| self.run.is_none());
+            restored.into_iter().for_each(|kept| self.is_whole(kept, now_ms, out));
+        }
+    }
+
+    /// A snapshot has come about. The first one tells which hosts the run is on.
+    fn is_whole(&mut self, kept: Kept, now_ms: u64, out: &mut Vec<Action>) {
+        let id = kept.snapshot.id;
         if self.run.is_none() {
-            let earlier = self.earlier.before(id, &kept.manifest, &self.chain);
+            for (set, group) in kept.snapshot.weak_sets(&self.groups) {
+                let said = format!("set {set} has two hosts of {group}, whose loss may break it");
+                out.push(Action::Say(said));
+            }
+            let earlier = self.earlier.before(id, &self.chain);
+            let hosts: Vec<String> = kept.snapshot.homes.iter().map(|h| h.host.clone()).collect();
             let config = Config {
                 chain: self.chain.clone(),
                 hosts: u32::try_from(hosts.len()).unwrap_or(u32::MAX),

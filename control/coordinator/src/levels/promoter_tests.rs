@@ -51,7 +51,7 @@ struct Run {
 
 impl Run {
     fn new(chain: &str) -> Self {
-        let machine = Promoter::new(chain.parse().unwrap(), 1);
+        let machine = Promoter::new(chain.parse().unwrap(), Groups::default(), 1);
         let (told, answers) = (Vec::new(), Vec::new());
         let mut run = Self { machine, told, answers, directory: Vec::new(), said: Vec::new() };
         for host in (0..HOSTS).map(name) {
@@ -203,8 +203,8 @@ fn nothing_is_made_once_a_host_is_lost() {
     assert_eq!(run.said, ["checkpoint 1: no xor: a host was lost"]);
 }
 
-/// A snapshot that an earlier run of this command has left on all hosts.
-fn left_over(epoch: u32, program: &str) -> StoreHolds {
+/// A snapshot that an earlier run has left on all hosts.
+fn left_over(epoch: u32) -> StoreHolds {
     let home = |host| Home { host: name(host), ranks: vec![host] };
     let snapshot = Snapshot {
         id: Id { taken_ms: 500 + u64::from(epoch), epoch },
@@ -212,19 +212,36 @@ fn left_over(epoch: u32, program: &str) -> StoreHolds {
         sets: vec![(0..HOSTS).collect()],
         partners: Vec::new(),
     };
-    let kept = Kept {
-        snapshot,
-        manifest: Manifest { argv: vec![program.into(), "-x".into()], ..manifest(epoch) },
-    };
+    let kept = Kept { snapshot, manifest: manifest(epoch) };
     StoreHolds { record: serde_json::to_vec(&kept).unwrap(), items: vec![(0, 0), (2, 1)] }
+}
+
+#[test]
+fn what_the_run_was_restarted_from_gets_from_level_to_level_once_its_hosts_are_there() {
+    let holds = left_over(4);
+    let kept: Kept = serde_json::from_slice(&holds.record).unwrap();
+    let mut machine = Promoter::new("local,xor".parse().unwrap(), Groups::default(), 1);
+    machine.step(Event::Restored(Box::new(kept.clone())), 0);
+    let mut come = |host: u32| {
+        let there = Event::There { host: name(host), address: format!("{host}:1") };
+        let out = machine.step(there, 1);
+        let makes = |action: &Action| match action {
+            Action::Tell(host, Message::Make(make)) => Some((host.clone(), make.level.clone())),
+            _ => None,
+        };
+        out.iter().filter_map(makes).collect::<Vec<_>>()
+    };
+    assert_eq!((come(0), come(1)), (vec![], vec![]));
+    let all: Vec<_> = (0..HOSTS).map(|host| (name(host), "xor".to_owned())).collect();
+    assert_eq!(come(2), all);
+    assert_eq!(come(1), [], "again: a daemon that has been away");
 }
 
 #[test]
 fn what_earlier_runs_of_the_job_have_left_goes_when_it_is_old() {
     let mut run = Run::new("local,xor,shared");
     run.happen(Event::InDirectory(vec![3, 4]), 0);
-    run.happen(Event::Holds(Box::new(left_over(4, "./app"))), 0);
-    run.happen(Event::Holds(Box::new(left_over(5, "/another/app"))), 0);
+    run.happen(Event::Holds(Box::new(left_over(4))), 0);
     run.save(6);
     let mut forgotten = Vec::new();
     while !run.told.is_empty() {

@@ -9,7 +9,9 @@ use crate::options::Options;
 use crate::relay::{Link, say};
 use crate::storage_worker::manifest_of;
 use fermata_job::{self as job, CommitPlan, DiskError};
-use fermata_storage::{JobDir, JobDirectory, Level, discard, list_snapshots, prepare};
+use fermata_storage::{
+    JobDir, JobDirectory, Level, SnapshotInfo, Whose, discard, list_snapshots, prepare, read_placed,
+};
 use fermata_types::{Manifest, Message};
 use std::collections::BTreeMap;
 use std::io;
@@ -42,7 +44,7 @@ impl Levels {
         let Some(chain) = options.levels.clone() else { return Ok(None) };
         let (sender, heard) = channel();
         let mut shell = Shell {
-            machine: Promoter::new(chain, options.keep),
+            machine: Promoter::new(chain, options.groups.clone(), options.keep),
             directory: JobDirectory::new(options.job.clone(), options.key),
             job: options.job.clone(),
             options: options.clone(),
@@ -50,8 +52,17 @@ impl Levels {
             done,
             begun: Instant::now(),
         };
-        let there = list_snapshots(&options.job).iter().map(|found| found.epoch).collect();
+        let is_here = |found: &SnapshotInfo| {
+            matches!(read_placed(&found.path, Whose::Own(options.key)), Ok(None))
+        };
+        let there = list_snapshots(&options.job).into_iter().filter(is_here);
+        let there = there.map(|found| found.epoch).collect();
         shell.machine.step(Event::InDirectory(there), 0);
+        let restored = options.restored.as_ref();
+        let restored = restored.and_then(|path| read_placed(path, Whose::Own(options.key)).ok()?);
+        if let Some(kept) = restored {
+            shell.machine.step(Event::Restored(Box::new(kept)), 0);
+        }
         thread::Builder::new().spawn(move || shell.serve(&heard))?;
         Ok(Some(Self(sender)))
     }
