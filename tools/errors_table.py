@@ -20,7 +20,7 @@ TABLE = ROOT / "docs/reference/errors.md"
 ORDER = ["Programs", "MPI installations", "Machines", "Levels on hosts",
          "Checkpoints at the wrong moment", "Disks", "Deaths during a checkpoint",
          "What cannot be saved", "Damaged snapshots", "Snapshots of others",
-         "Snapshots that are not there", "Files of the program"]
+         "Snapshots that are not there", "Files of the program", "The site's service"]
 HEAD = """\
 # Errors
 

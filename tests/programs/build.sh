@@ -95,6 +95,23 @@ for mpi in openmpi mpich; do
   done
 done
 
+# Programs that save themselves by SCR's calls: the examples, in C and in Fortran, and what calls
+# them in other orders.
+for mpi in openmpi mpich; do
+  out=build/tests/$mpi/scr library=$PWD/build/lib/scr/$mpi
+  mkdir -p "$out"
+  flags=(-Ibuild/include -L"$library" -lscr -Wl,-rpath,"$library")
+  for source in lib/scr/examples/heat.c tests/programs/scr/*.c; do
+    target=$out/$(basename "${source%.c}")
+    stale "$source" "$target" || stale lib/scr/mpi/include/scr.h "$target" || continue
+    compile "$target" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra "$source" "${flags[@]}"
+  done
+  source=lib/scr/examples/heat.f90 target=$out/heat_fortran
+  if command -v gfortran > /dev/null && stale $source "$target"; then
+    compile "$target" mpif90.$mpi -O2 -g -w -fallow-argument-mismatch "$source" -lscrf "${flags[@]}"
+  fi
+done
+
 # The Fortran programs; `calls` with mpif.h and with module mpi.
 fortran() { # MPI SOURCE TARGET [FLAG...]
   local mpi=$1 source=tests/programs/fortran/$2 target=build/tests/$1/fortran/$3
@@ -110,6 +127,18 @@ for mpi in openmpi mpich; do
   fortran $mpi f08.f90 f08
   fortran $mpi refused.f90 refused
   fortran $mpi user_api.f90 user_api runtime/interface/fermata.f90
+done
+
+# Those of them that are in Fortran, in each of its three ways.
+for mpi in openmpi mpich; do
+  for way in mpif_h: mpi:-DFTCOLL_MPI f08:-DFTCOLL_F08; do
+    target=build/tests/$mpi/ftcoll/fortran_${way%%:*} drop_in=build/lib/ftcoll/$mpi
+    stale tests/programs/ftcoll/fortran.F90 "$target" || continue
+    mkdir -p "$target.modules"
+    compile "$target" "mpif90.$mpi" -O1 -g -w -fallow-argument-mismatch -J"$target.modules" \
+      ${way#*:} tests/programs/ftcoll/fortran.F90 -L"$drop_in" -lftcoll_mpi \
+      -Lbuild/lib/ftcoll -lftcoll -Wl,-rpath,"$PWD/$drop_in"
+  done
 done
 
 # What brings a checkpoint into a chosen MPI call; its functions are all that the MPI table names.

@@ -2,10 +2,10 @@
 """A batch script on Slurm's virtual cluster that is run again and again, on changing hosts: Slurm
 has it queued again, or it is handed in once more, as its user would do it."""
 import dataclasses
-import json
 import re
 import time
 
+from support import fermata
 from support.cases import Failed, check, check_equal
 
 SAVED = "75:0"  # an exit code and a signal, as Slurm shows them
@@ -51,8 +51,7 @@ class Batch:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def events(self):
-        path = self.work / "fermata/work/events.jsonl"
-        return list(map(json.loads, path.read_text().splitlines())) if path.exists() else []
+        return fermata.events(self.work / "fermata/work")
 
     def submit(self, hosts):
         self.where = hosts

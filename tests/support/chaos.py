@@ -142,9 +142,10 @@ def native(plan, work):
     """The result without disturbance, and the fewest MPI calls that a rank makes. Debian's MPICH
     4.0.2 may let two threads into one part of UCX (seed 50192: "worker->inprogress++ == 0"). Open
     MPI 4.1's osc/rdma names a window's shared memory by its communicator's number, which groups
-    without a common member share: one takes the other's (seed 48155; limits.md, windows)."""
+    without a common member share: one takes the other's (seed 48155; limits.md, windows); its
+    osc/ucx may wait for ever in MPI_Win_wait (seed 173818); pt2pt, its third, serves one thread."""
     env = mpis.environment(LD_PRELOAD=str(POINTS), FERMATA_POINTS_COUNT=str(work / "calls"),
-                           OMPI_MCA_osc="^rdma")
+                           OMPI_MCA_osc="^rdma" if plan.serves else "^rdma,ucx")
     mpi = "openmpi" if plan.serves else mpis.OTHER[plan.front]
     command = plan.command(mpi, work / "native", 0)
     result = process.run([*mpis.mpirun(mpi, plan.ranks), *map(str, command)], 90, env, work)

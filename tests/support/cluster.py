@@ -95,6 +95,7 @@ class Cluster:
         # A fixed hardware address: a host that comes back must not be looked for at the old one.
         for i in networks:
             cable = self._cable(name, i)
+            self._wait(lambda: not self._is_laid(cable), f"the old cable {cable} stays")
             self._in_switch("ip", "link", "add", cable, "type", "veth", "peer", "name", f"eth{i}",
                             "address", f"02:99:00:00:{i:02x}:{number + 1:02x}", "netns", str(pid))
             self._in_switch("ip", "link", "set", cable, "master", f"br{i}", "up")
@@ -103,6 +104,12 @@ class Cluster:
 
     def _cable(self, name, network=0):
         return f"v{self.hosts.index(name)}" + (f"n{network}" if network else "")
+
+    def _is_laid(self, cable):
+        """A killed host's stays until the kernel has cleared its namespace away."""
+        show = ["nsenter", "-t", str(self.switch.pid), "-n", "ip", "link", "show", cable]
+        return subprocess.run(show, capture_output=True, timeout=BOOT_S, check=False
+                              ).returncode == 0
 
     def _in_switch(self, *command):
         subprocess.run(["nsenter", "-t", str(self.switch.pid), "-n", *command], check=True,
@@ -131,8 +138,10 @@ class Cluster:
         return self.state / name / "tmp"
 
     def ranks(self, name):
-        """Pids of the ranks on a host, as the test sees them."""
-        return list(filter(process.is_launcher, process.descendants(self.booted[name].pid)))
+        """Pids of the ranks on a host, as the test sees them. What they have forked, such as the
+        writer of an image, shows the same program."""
+        found = list(filter(process.is_launcher, process.descendants(self.booted[name].pid)))
+        return [pid for pid in found if process.parent(pid) not in found]
 
     def shell(self, name, command, directory=None, run="command"):
         """A command line on a host, in the background."""

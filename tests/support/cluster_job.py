@@ -2,6 +2,7 @@
 """A job over hosts of the virtual cluster, driven through commands on them. The programs of this
 project do not end before `finish` (tests/programs/check.h)."""
 import json
+import pathlib
 import re
 import shlex
 import time
@@ -46,7 +47,8 @@ class Job:
         if self.running:
             self.earlier += self.running.out
         line = f"cd {self.work}; {ENVIRONMENT} FERMATA_DIR={self.directory} {line}"
-        self.running = self.cluster.shell("node0", line, self.work, f"run{self.runs}")
+        self.running = self.cluster.shell("node0", line, self.work,
+                                          f"{pathlib.Path(self.directory).name}.run{self.runs}")
 
     def _place(self, hosts):
         if hosts == 1:
@@ -107,7 +109,7 @@ class Job:
     def place(self):
         """The job's directory, seen from the test: a directory in /tmp is node0's own."""
         if str(self.directory).startswith("/tmp/jobs"):
-            return self.cluster.tmp("node0") / "jobs/job"
+            return self.cluster.tmp("node0") / pathlib.Path(self.directory).name / "job"
         return self.directory / "job"
 
     def log(self):

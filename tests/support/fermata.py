@@ -36,6 +36,13 @@ def installation(work, name="prefix", build=mpis.BUILD):
     return prefix
 
 
+def events(directory, kind=None):
+    """What the history of a job in this directory of its own tells, all of it or of one kind."""
+    path = directory / "events.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
+
+
 class Job:
     """A job of the name `job` in the test's directory: started once, perhaps restarted often. The
     programs of this project do not end before `finish` or `release`, so no checkpoint can be too
@@ -64,6 +71,9 @@ class Job:
 
     def restart(self, lower, options=(), under=(), env=None):
         return self._launch("restart", self.name, "--mpi", lower, *options, under=under, env=env)
+
+    def events(self, kind=None):
+        return events(self.work / "fermata" / self.name, kind)
 
     def checkpoint(self, stop=False, timeout_s=60):
         """Takes a checkpoint. Returns the seconds it took."""

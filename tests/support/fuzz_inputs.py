@@ -175,12 +175,13 @@ SAMPLES = {"u32": struct.pack("<I", 2), "i32": struct.pack("<i", -2),
 
 
 def _frame(message, sample, version=0):
-    payload = b"".join(sample(field["type"]) for field in message["fields"])
+    payload = b"".join(sample(field["type"]) for field in message.get("fields", ()))
     return struct.pack("<IHH", len(payload), message["type"], version) + payload
 
 
 def _frames():
-    messages = _spec("protocol")["message"] + _spec("stores")["message"]
+    parts = ("protocol", "stores", "site")
+    messages = [message for part in parts for message in _spec(part)["message"]]
     told = [one for one in messages if one["to"] == "agent"]
 
     def stream(some, sample=SAMPLES.__getitem__, **version):

@@ -40,11 +40,12 @@ def commands():
 
 
 def script(selected):
-    """A bash script: each command in the same shell, its place printed before it."""
+    """A bash script: each command in the same shell, before it its place and the seconds so far."""
     parts = ["# Commands of docs/guide, in order."]
     for where, command, works in selected:
         wrong = "-ne 0" if works else "-eq 0"
-        parts.append(f"printf '\\n##### {where}\\n'\n{{\n{command}\n}}\ncode=$?\n"
+        parts.append(f"printf '\\n##### {where} after %s s\\n' $SECONDS\n"
+                     f"{{\n{command}\n}}\ncode=$?\n"
                      f"[ $code {wrong} ] && {{ echo 'GUIDE: {where} ended with' $code; exit 9; }}")
     return "\n".join(parts) + "\necho 'GUIDE: every line works'\n"
 

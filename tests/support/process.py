@@ -59,6 +59,12 @@ def status(pid):
         return ""
 
 
+def parent(pid):
+    """The pid of its parent; 0 if it is gone."""
+    found = re.search(r"^PPid:\s*(\d+)$", status(pid), re.M)
+    return int(found[1]) if found else 0
+
+
 def is_launcher(pid):
     """Whether this process is a rank, or a program on the way to one."""
     try:

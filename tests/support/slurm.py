@@ -5,7 +5,7 @@ import shlex
 import shutil
 import time
 
-from support.cases import Failed, Skipped
+from support.cases import Failed, Skipped, check
 
 # On each host's own /run: the sockets in it have paths of at most 107 bytes, however long that of
 # the project is.
@@ -136,8 +136,16 @@ class Slurm:
         return said.expect_success("sbatch").out.strip()
 
     def ask(self, job):
-        """What scontrol tells of a job, by name; empty when Slurm has forgotten it."""
-        words = self.run(f"scontrol show job -o {job}").out.split()
+        """What scontrol tells of a job, by name; empty when Slurm has forgotten it. A controller
+        that is busy is asked again."""
+        until = time.monotonic() + 60
+        while True:
+            answer = self.run(f"scontrol show job -o {job}")
+            if answer.code == 0 or "Invalid job id" in answer.err:
+                break
+            check(time.monotonic() < until, f"Slurm does not answer: {answer.err}")
+            time.sleep(0.5)
+        words = answer.out.split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
     def state(self, job):

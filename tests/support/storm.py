@@ -32,6 +32,7 @@ class Storm:
     count: int
     seed: str
     wanted: tuple = ()
+    signals: tuple = SIGNALS
 
     def __post_init__(self):
         self.numbers = random.Random(self.seed)
@@ -84,7 +85,7 @@ def _end(storm, job, kind):
         job.slurm.wait_for_state(job.number, ("RUNNING",))
     if kind.command:
         time.sleep(storm.numbers.uniform(0, LONGEST_WAIT_S))
-    state, _ = job.end(kind, storm.numbers.choice(SIGNALS))
+    state, _ = job.end(kind, storm.numbers.choice(storm.signals))
     text = job.text()[job.begun_at:]
     is_saved = bool(STOPPED.search(text))
     # Before its first step there may be nothing to save.

@@ -28,11 +28,13 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (rank) MPI_Comm_free(&comm);
     if (beyond && rank) check_refused(kept);
-    report_step(step, o.step_ms);
+    say_step(step);
+    pause_ms(o.step_ms);
     if (beyond && rank) check_refused(kept);
     MPI_Barrier(MPI_COMM_WORLD);
     if (!rank) MPI_Comm_free(&comm);
     MPI_Barrier(MPI_COMM_WORLD);
+    hold_step(step);
     if (beyond) check_refused(kept);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     mix_int(step);

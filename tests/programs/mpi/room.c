@@ -42,13 +42,15 @@ int main(int argc, char **argv) {
     if (rank == 0 && step % kWays == kOvertaken)
       MPI_Recv(&overtakes, 1, MPI_INT, 1, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK(overtakes == kOvertaken);
-    if (rank == 0) report_step(step, o.step_ms);
+    say_step(step);
+    if (rank == 0) pause_ms(o.step_ms);
     if (rank == 1) give(step % kWays, message);
     if (rank != 0) MPI_Barrier(others);
     if (rank == 0)
       MPI_Recv(message, kInts, MPI_INT, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     for (int i = 0; i < kInts; i++) CHECK(message[i] == (rank == 2 ? 0 : step + i));
     mix(message, 4096);
+    hold_step(step);
     MPI_Barrier(MPI_COMM_WORLD);
   }
   MPI_Comm_free(&others);

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
   for (int step = 1; step <= o.steps; step++) {
     long value = -1, theirs = -1;
     const int holder = step % ranks;
-    if (rank == 0) printf("step %d\n", step), fflush(stdout);
+    say_step(step);
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
     MPI_Get(&value, 1, MPI_LONG, 0, kCounter, 1, MPI_LONG, win);
     MPI_Win_flush(0, win);
@@ -47,6 +47,7 @@ int main(int argc, char **argv) {
     MPI_Win_flush_local_all(win);
     MPI_Win_flush_all(win);
     pause_ms(o.step_ms / 2);
+    hold_step(step);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Get(&theirs, 1, MPI_LONG, next, kSlots + previous, 1, MPI_LONG, win);
     MPI_Win_unlock_all(win);
