@@ -66,11 +66,13 @@ def parent(pid):
 
 
 def is_launcher(pid):
-    """Whether this process is a rank, or a program on the way to one."""
+    """Whether this process is a rank, or a program on the way to one; what `fermata` asks about
+    the machine, by the same program, is neither."""
     try:
-        return os.readlink(f"/proc/{pid}/exe").endswith("/libexec/fermata/launcher")
+        is_one = os.readlink(f"/proc/{pid}/exe").endswith("/libexec/fermata/launcher")
     except OSError:
         return False
+    return is_one and command_line(pid)[1:2] != [b"--probe"]
 
 
 def wait_until(holds, what, timeout_s=30):

@@ -13,14 +13,14 @@ use crate::output::human_age;
 use crate::taking;
 use anyhow::{Context, Result};
 use fermata_coordinator::{Client, Handle, Outcome};
-use fermata_launch::batch::Batch;
+use fermata_launch::batch::{Batch, OF_THE_JOB};
 use fermata_policy::limit::{self, Advice, Limit, Settings};
 use fermata_policy::signals::{self, SaveOn, Stopping, Why};
 use fermata_storage::JobDir;
 use fermata_sysio::print_error;
 use fermata_sysio::signals::ignored_of;
 use fermata_types::{Ended, JobEvent};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
 use std::io::{self, IsTerminal};
@@ -33,8 +33,6 @@ const ASK_EVERY_MS: u64 = 30_000;
 /// To reach a safe state, before a limit no more than half of what is left.
 const SAFE_STATE_MS: u64 = 60_000;
 const SAFE_STATE_MIN_MS: u64 = 10_000;
-/// Those that are meant for the job.
-const OF_THE_JOB: [i32; 5] = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
 const NO_SIGNALS: &str = "cannot watch signals";
 
 /// The end of runs.

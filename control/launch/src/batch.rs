@@ -11,8 +11,12 @@ use crate::problem::usage;
 use anyhow::{Result, anyhow};
 use fermata_levels::Groups;
 use fermata_levels::groups::Tables;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use std::process::Command;
 use std::time::Duration;
+
+/// The signals that are meant for a whole job: who sends one may send it to all its processes.
+pub const OF_THE_JOB: [i32; 5] = [SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2];
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(20);

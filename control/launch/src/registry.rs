@@ -8,6 +8,7 @@
 //! PREFIX/lib/fermata/lower/NAME, NAME.json             one back end per MPI, and its record
 //! ```
 
+use crate::batch::OF_THE_JOB;
 use crate::choice;
 use crate::environment;
 use crate::limits;
@@ -17,9 +18,14 @@ use anyhow::{Context, Result, anyhow};
 use fermata_storage::make_own;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+
+/// How often a launcher is asked that a signal for the whole job ends.
+const MAX_PROBES: usize = 5;
 
 /// Where this program is. If it has been replaced since it was started, as by an upgrade while a
 /// run of `--retries` lasts, its successor is meant: Linux names the old one "PATH (deleted)".
@@ -28,6 +34,20 @@ fn own_program() -> Result<PathBuf> {
     let successor = named.as_os_str().as_bytes().strip_suffix(b" (deleted)".as_slice());
     let successor = successor.map(|path| PathBuf::from(OsStr::from_bytes(path)));
     Ok(successor.filter(|path| !named.exists() && path.exists()).unwrap_or(named))
+}
+
+/// What a process gives that no signal for the whole job has ended, or the last of several.
+fn undisturbed(mut run: impl FnMut() -> io::Result<Output>) -> io::Result<Output> {
+    let is_ended_so =
+        |output: &Output| output.status.signal().is_some_and(|signal| OF_THE_JOB.contains(&signal));
+    let mut output = run()?;
+    for _ in 1..MAX_PROBES {
+        if !is_ended_so(&output) {
+            break;
+        }
+        output = run()?;
+    }
+    Ok(output)
 }
 
 /// The installed tree.
@@ -58,17 +78,18 @@ impl Prefix {
     }
 
     /// Lets the launcher do everything that this machine may forbid, and nothing else: for a rank
-    /// to start ("machine"), and for it to be saved as well ("saving").
+    /// to start ("machine"), and for it to be saved as well ("saving"). A signal that was meant for
+    /// all processes of the job, as a batch system's warning is, tells nothing of the machine: what
+    /// it ends is done again.
     pub fn probe(&self, what: &str) -> Result<()> {
         let launcher = self.launcher();
         if !launcher.exists() {
             return Err(refused(format!("{} is missing\n  hint: ./x build", launcher.display())));
         }
-        let output = Command::new(&launcher)
-            .args(["--probe", what])
-            .stdin(Stdio::null())
-            .output()
-            .with_context(|| format!("cannot start {}", launcher.display()))?;
+        let output = undisturbed(|| {
+            Command::new(&launcher).args(["--probe", what]).stdin(Stdio::null()).output()
+        })
+        .with_context(|| format!("cannot start {}", launcher.display()))?;
         if output.status.success() {
             return Ok(());
         }
@@ -226,5 +247,40 @@ impl Prefix {
             Some(library) => Err(gone(format!("its library {library} is not there"))),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use signal_hook::consts::{SIGSYS, SIGTERM, SIGUSR1};
+    use std::process::ExitStatus;
+
+    /// What is made of processes that end with these wait statuses, the last again and again; how
+    /// many there were.
+    fn asked(statuses: &[i32]) -> (ExitStatus, usize) {
+        let mut runs = 0;
+        let output = undisturbed(|| {
+            let status = ExitStatus::from_raw(statuses[runs.min(statuses.len() - 1)]);
+            runs += 1;
+            Ok(Output { status, stdout: Vec::new(), stderr: Vec::new() })
+        });
+        (output.unwrap().status, runs)
+    }
+
+    #[test]
+    fn a_probe_that_a_signal_for_the_job_ends_is_made_again() {
+        assert_eq!(asked(&[SIGTERM, SIGUSR1, 0]), (ExitStatus::from_raw(0), 3));
+    }
+
+    #[test]
+    fn what_the_kernel_forbids_is_told_at_once() {
+        assert_eq!(asked(&[SIGSYS, 0]), (ExitStatus::from_raw(SIGSYS), 1));
+        assert_eq!(asked(&[1 << 8, 0]), (ExitStatus::from_raw(1 << 8), 1));
+    }
+
+    #[test]
+    fn signals_without_an_end_are_told() {
+        assert_eq!(asked(&[SIGTERM]), (ExitStatus::from_raw(SIGTERM), MAX_PROBES));
     }
 }
