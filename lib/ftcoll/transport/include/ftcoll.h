@@ -102,7 +102,8 @@ int ftc_leave(ftc_world *world);
 void ftc_close(ftc_world *world);
 
 // A process that is saved with its memory and its threads, and made again elsewhere, as all of its
-// job are at the same moment, while they stand still. ftc_hold() before that: until the next of
+// job are at the same moment, while they stand still. ftc_hold() before that: it waits until the
+// libraries of the others have what was sent to them, no longer than a timeout; until the next of
 // these calls silence means nothing, and a connection that breaks is no death. ftc_release() where
 // the process just continues. ftc_part() where it was made again: its connections are gone, and
 // what was sent and has not come is sent again when there are new ones. All of a job have

@@ -145,9 +145,31 @@ impl Engine {
         self.mind_clocks();
     }
 
+    /// Asks the others whether they have what was sent to them.
+    pub fn ask(&mut self) {
+        self.net.ask();
+    }
+
+    /// Whether somebody has not said so.
+    pub fn is_owing(&self) -> bool {
+        self.net.is_owing()
+    }
+
+    /// Whether a member of the communicator may never have what was sent to it unless it finds
+    /// this process again.
+    pub fn owes(&self, group: u64) -> bool {
+        let group = self.groups.get(&group).filter(|_| self.net.is_unsettled());
+        group.is_some_and(|group| group.members.iter().any(|&member| self.net.owes(member)))
+    }
+
     /// How often that was.
     pub fn partings(&self) -> u32 {
         self.partings
+    }
+
+    /// Since when all connections are gone that were there; before that, since the beginning.
+    pub fn parted(&self) -> Instant {
+        self.parted
     }
 
     /// Since when all connections are gone, if nobody has said yet where a member of the

@@ -13,7 +13,7 @@ mod meeting;
 
 use crate::key::Key;
 use crate::link::{Greeting, Link};
-use crate::session::{self, Session};
+use crate::session::{self, Session, Word};
 use fermata_ftcoll::Rank;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use std::io;
@@ -234,17 +234,21 @@ impl Net {
     fn hand_over(&mut self, at: usize, from: Rank, arrivals: &mut Vec<Arrival>) -> bool {
         let session = &mut self.sessions[from as usize];
         for body in self.bodies.drain(..) {
-            if let Some(count) = session::receipt(&body) {
-                if session.forget(count).is_err() {
-                    return false;
+            let answer = match session::word(&body) {
+                Some(Word::Receipt(count)) => match session.forget(count) {
+                    Ok(()) => continue,
+                    Err(_) => return false,
+                },
+                Some(Word::Question) => Some(session.tell()),
+                None => {
+                    let receipt = if self.keeps { session.note(&body) } else { None };
+                    arrivals.push(Arrival::Body(from, body));
+                    receipt
                 }
-                continue;
-            }
-            let receipt = if self.keeps { session.note(&body) } else { None };
-            if let (Some(frame), Some(link)) = (receipt, &mut self.links[at]) {
+            };
+            if let (Some(frame), Some(link)) = (answer, &mut self.links[at]) {
                 link.send(&frame);
             }
-            arrivals.push(Arrival::Body(from, body));
         }
         true
     }

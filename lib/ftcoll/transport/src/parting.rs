@@ -10,6 +10,10 @@
 //!            each as soon as it knows where that one is
 //! ```
 //!
+//! Only who is in a call of the library may be able to look for the others, so nobody who is in none
+//! may have something to say to them: *hold* waits until they have what was sent, and between it and
+//! *release*, or the new connections, a call with a result waits for that, too, up to a timeout.
+//!
 //! Between *part* and a connection to all members a thread that waits in a call of a communicator
 //! has somebody look for the others, the seeker: it may do what the caller of a collective may. Of
 //! others than the members nothing is expected: they may be in no call of this library.
@@ -27,9 +31,13 @@ use std::time::Instant;
 pub type Seeker = Arc<dyn Fn() + Send + Sync>;
 
 impl World {
-    /// Before the process is saved, with its memory and its threads.
-    pub fn hold(&self) {
+    /// Before the process is saved, with its memory and its threads. Waits until the others have
+    /// what was sent to them: for their libraries, not for their programs, and no longer than a
+    /// timeout. False: somebody has not said so, and if the process is made again and makes no call
+    /// then, that one may wait for it in vain.
+    pub fn hold(&self) -> bool {
         self.shared.lock().engine.hold();
+        self.shared.say_all(self.shared.timeout)
     }
 
     /// After that, where it just continues.

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What lets the connection with one process be made again without a frame lost or doubled, without
 //! I/O: frames are counted, and kept until the other end has said that it has them. On a new
-//! connection each end says first how many it has, and the other one begins with the next.
+//! connection each end says first how many it has, and the other one begins with the next. Who
+//! wants to know asks, and is told when all that was sent before has come.
 //!
 //! Invariant: `kept` are the last of the `sent` frames, and the other end has all before them.
 
 use crate::wire::Malformed;
 use std::collections::VecDeque;
 
-/// In the place of a body's address; a receipt is shorter than any body.
+/// In the place of a body's address; a receipt is shorter than any body, and so is a question.
 const RECEIPT: u32 = 0x4654_4352;
-const RECEIPT_BYTES: usize = 12;
+const QUESTION: u32 = 0x4654_4351;
+const WORD_BYTES: usize = 12;
 /// After so many frames or bytes the other end is told that they are here.
 const FRAMES_UNTOLD: u64 = 16;
 const BYTES_UNTOLD: usize = 1 << 20;
@@ -19,6 +21,8 @@ const BYTES_UNTOLD: usize = 1 << 20;
 #[derive(Default)]
 pub(crate) struct Session {
     sent: u64,
+    /// How many were sent when the other end was asked last.
+    asked: u64,
     kept: VecDeque<Vec<u8>>,
     received: u64,
     untold: u64,
@@ -46,10 +50,27 @@ impl Session {
         if self.untold < FRAMES_UNTOLD && self.untold_bytes < BYTES_UNTOLD {
             return None;
         }
+        Some(self.tell())
+    }
+
+    /// The frame that says how many have come.
+    pub fn tell(&mut self) -> Vec<u8> {
         (self.untold, self.untold_bytes) = (0, 0);
-        let length = (RECEIPT_BYTES as u64).to_le_bytes();
-        let count = self.received.to_le_bytes();
-        Some([&length[..], &RECEIPT.to_le_bytes(), &count].concat())
+        frame(RECEIPT, self.received)
+    }
+
+    /// Whether the other end has not said of all that was sent that it came.
+    pub fn is_owing(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// The frame that asks whether all has come; `None` if that is known, or was asked.
+    pub fn ask(&mut self) -> Option<Vec<u8>> {
+        let is_open = self.is_owing() && self.asked < self.sent;
+        is_open.then(|| {
+            self.asked = self.sent;
+            frame(QUESTION, self.sent)
+        })
     }
 
     /// The other end has so many.
@@ -71,21 +92,63 @@ impl Session {
         }
         self.forget(count)?;
         (self.untold, self.untold_bytes) = (0, 0);
+        self.asked = 0;
         Ok(self.kept.iter().map(Vec::as_slice))
     }
 }
 
-/// The count in a receipt's body; `None`: it is none.
-pub(crate) fn receipt(body: &[u8]) -> Option<u64> {
-    let (magic, count) = body.split_at_checked(4)?;
-    let count = <[u8; RECEIPT_BYTES - 4]>::try_from(count).ok()?;
-    (magic == RECEIPT.to_le_bytes()).then_some(u64::from_le_bytes(count))
+/// What the ends say to each other about frames.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// So many have come.
+    Receipt(u64),
+    /// How many have?
+    Question,
+}
+
+fn frame(magic: u32, count: u64) -> Vec<u8> {
+    let length = (WORD_BYTES as u64).to_le_bytes();
+    [&length[..], &magic.to_le_bytes(), &count.to_le_bytes()].concat()
+}
+
+/// The word in a body; `None`: it is none.
+pub(crate) fn word(body: &[u8]) -> Option<Word> {
+    let body = <&[u8; WORD_BYTES]>::try_from(body).ok()?;
+    let (magic, count) = body.split_first_chunk()?;
+    match u32::from_le_bytes(*magic) {
+        RECEIPT => Some(Word::Receipt(u64::from_le_bytes(*count.first_chunk()?))),
+        QUESTION => Some(Word::Question),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::PREFIX_BYTES;
+
+    fn hear(here: &mut Session, told: &[u8]) {
+        let Some(Word::Receipt(count)) = word(&told[PREFIX_BYTES..]) else { panic!("{told:?}") };
+        here.forget(count).unwrap();
+    }
+
+    #[test]
+    fn who_asks_once_is_told_that_all_has_come() {
+        let (mut here, mut there) = (Session::default(), Session::default());
+        assert_eq!(here.ask(), None);
+        here.keep(b"frame");
+        there.note(b"");
+        assert!(here.is_owing());
+        let question = here.ask().unwrap();
+        assert_eq!(word(&question[PREFIX_BYTES..]), Some(Word::Question));
+        assert_eq!(here.ask(), None);
+        hear(&mut here, &there.tell());
+        assert!(!here.is_owing());
+        here.keep(b"frame");
+        here.ask().unwrap();
+        assert_eq!(here.resume(1).unwrap().count(), 1);
+        assert!(here.ask().is_some(), "what was asked on the connection before is lost");
+    }
 
     /// All that one says reaches the other one once and in order, wherever connections end.
     #[test]
@@ -112,7 +175,7 @@ mod tests {
                         let Some(frame) = wire.pop_front() else { continue };
                         heard.push(u32::from_le_bytes(frame[PREFIX_BYTES..].try_into().unwrap()));
                         if let Some(told) = there.note(&frame[PREFIX_BYTES..]) {
-                            here.forget(receipt(&told[PREFIX_BYTES..]).unwrap()).unwrap();
+                            hear(&mut here, &told);
                         }
                     }
                 }
@@ -131,7 +194,7 @@ mod tests {
         session.forget(1).unwrap(); // an old one
         assert!(session.resume(1).is_err(), "those are gone");
         assert_eq!(session.resume(2).unwrap().count(), 1);
-        assert_eq!(receipt(&[0; RECEIPT_BYTES]), None);
-        assert_eq!(receipt(b"short"), None);
+        assert_eq!(word(&[0; WORD_BYTES]), None);
+        assert_eq!(word(b"short"), None);
     }
 }

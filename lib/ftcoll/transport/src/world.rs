@@ -143,6 +143,8 @@ pub(crate) struct Shared {
     turn: Condvar,
     epoll: Arc<OwnedFd>,
     bell: OwnedFd,
+    /// Who is asked and lives has answered by then.
+    pub timeout: Duration,
     deadline: Duration,
     pub meeting: Duration,
     /// What looks for the others while all connections are gone.
@@ -185,6 +187,7 @@ impl World {
             turn: Condvar::new(),
             epoll,
             bell,
+            timeout: options.timeout,
             deadline: options.deadline,
             meeting: options.meeting,
             seeker: Mutex::default(),
@@ -242,18 +245,8 @@ impl World {
 
 impl Drop for World {
     fn drop(&mut self) {
-        let until = Instant::now() + FAREWELL;
-        let mut state = self.shared.lock();
-        while state.engine.is_sending() && Instant::now() < until {
-            if state.engine.progress().is_err() {
-                break;
-            }
-            drop(state);
-            net::wait(&self.shared.epoll, Duration::from_millis(1));
-            state = self.shared.lock();
-        }
-        state.is_closing = true;
-        drop(state);
+        self.shared.say_all(FAREWELL);
+        self.shared.lock().is_closing = true;
         // Written once, to a counter that is 0: it cannot fail.
         let _ = rustix::io::write(&self.shared.bell, &1u64.to_ne_bytes());
         if let Some(helper) = self.helper.take() {
@@ -267,6 +260,22 @@ impl Drop for World {
 impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has what was sent come to all who are connected, if that can be known, or at least leave.
+    /// Blocks, at most so long. False: it has not.
+    pub fn say_all(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        loop {
+            let mut state = self.lock();
+            state.engine.ask();
+            let is_said = !state.engine.is_sending() && !state.engine.is_owing();
+            if is_said || Instant::now() >= until || state.engine.progress().is_err() {
+                return is_said;
+            }
+            drop(state);
+            net::wait(&self.epoll, Duration::from_millis(1));
+        }
     }
 
     /// What the library's own thread does: all that has to be done while nobody is in a call.
@@ -318,6 +327,10 @@ impl Shared {
 
     /// `until` is of the communicator's clock. While that stands because a member is not found
     /// again, the call has as much time as it ever had, from its beginning or from the parting.
+    ///
+    /// Before a checkpoint and after a restart a call with a result lasts until the others have
+    /// what it has sent: who is in no call may be unable to look for them (`parting.rs`). As they
+    /// may be in none themselves, it lasts no longer than a timeout.
     fn wait_for<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -325,15 +338,23 @@ impl Shared {
         begun: Instant,
         until: Duration,
     ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
+        let mut done = None;
         loop {
-            if let Some(verdict) = state.engine.take_result(to) {
-                return (state, Some(verdict));
+            let is_done = state.engine.has_result(to);
+            if is_done {
+                let since = state.engine.parted().max(*done.get_or_insert_with(Instant::now));
+                if !state.engine.owes(to.group) || since.elapsed() >= self.timeout {
+                    let verdict = state.engine.take_result(to);
+                    return (state, verdict);
+                }
+                state.engine.ask();
             }
             let left = until.saturating_sub(state.engine.clock(to.group));
             let apart_since = state.engine.apart_since(to.group);
             let is_lost = apart_since.is_some_and(|at| at.max(begun).elapsed() >= self.deadline);
             if left.is_zero() || is_lost {
-                return (state, None);
+                let verdict = state.engine.take_result(to);
+                return (state, verdict);
             }
             if apart_since.is_some() {
                 drop(state);
@@ -350,7 +371,7 @@ impl Shared {
             if state.callers > 1 {
                 self.turn.notify_all();
             }
-            if state.engine.has_result(to) {
+            if state.engine.has_result(to) && !is_done {
                 continue;
             }
             let due = state.engine.next_due().unwrap_or(SLEEP_MAX).min(left).min(SLEEP_MAX);

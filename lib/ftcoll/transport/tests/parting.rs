@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 type Board = Arc<Mutex<BTreeMap<u32, BTreeMap<Rank, SocketAddr>>>>;
 
 fn options() -> Options {
-    Options { timeout: Duration::from_secs(300), may_part: true, ..Options::default() }
+    let deadline = Duration::from_secs(120);
+    Options { timeout: Duration::from_secs(300), deadline, may_part: true, ..Options::default() }
 }
 
 /// Opens a door once per parting, and connects to those whose doors are known.
@@ -90,8 +91,12 @@ fn add_up(world: &World, calls: u32, length: usize) {
     }
 }
 
+fn hold_all(worlds: &[Arc<World>]) {
+    assert!(worlds.iter().all(|world| world.hold()));
+}
+
 fn part_all(worlds: &[Arc<World>]) {
-    worlds.iter().for_each(|world| world.hold());
+    hold_all(worlds);
     worlds.iter().for_each(|world| world.part());
 }
 
@@ -127,6 +132,50 @@ fn large_values_do_not_either() {
     part_again_and_again(3, 10, 100_000);
 }
 
+/// Who has sent the others what they wait for, and makes no call any more, cannot look for them.
+fn end_first(is_held: bool) {
+    const BYTES: usize = 8 << 20;
+    let (has_begun, has_sent) =
+        (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (begun, sent) = (Arc::clone(&has_begun), Arc::clone(&has_sent));
+    let work = move |world: &World| {
+        let mut buffer = vec![u8::from(world.rank() == 0); BYTES];
+        while world.rank() == 0 && !begun.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        world.comm().bcast(&mut buffer, 0).unwrap();
+        if world.rank() == 0 {
+            sent.store(true, Ordering::Release);
+        }
+        assert!(buffer.iter().all(|&byte| byte == 1));
+    };
+    job(3, work, |worlds, _| {
+        if is_held {
+            hold_all(worlds);
+        }
+        has_begun.store(true, Ordering::Release);
+        if is_held {
+            thread::sleep(Duration::from_millis(5));
+        } else {
+            while !has_sent.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            hold_all(worlds);
+        }
+        worlds.iter().for_each(|world| world.part());
+    });
+}
+
+#[test]
+fn who_has_ended_its_calls_has_nothing_to_say_when_connections_end() {
+    end_first(false);
+}
+
+#[test]
+fn who_ends_its_call_while_connections_are_held_has_said_all() {
+    end_first(true);
+}
+
 /// Processes in a call wait for its members alone: who is in none may wait for one of them.
 #[test]
 fn nobody_is_awaited_who_is_no_member() {
@@ -159,7 +208,7 @@ fn who_is_not_found_again_ends_the_call_at_its_deadline() {
     let limit = Duration::from_millis(500);
     let board = Board::default();
     let mut worlds = meet(3, Options { deadline: limit, ..options() });
-    worlds.iter().for_each(|world| world.hold());
+    hold_all(&worlds);
     drop(worlds.pop());
     part_all(&worlds);
     let call = |world: &Arc<World>| {
@@ -188,7 +237,7 @@ fn who_continues_has_the_connections_of_before() {
             let before: Vec<_> = worlds.iter().map(|world| world.sockets()).collect();
             assert!(before.iter().all(|sockets| sockets.len() == 3));
             while is_running() {
-                worlds.iter().for_each(|world| world.hold());
+                hold_all(worlds);
                 thread::sleep(Duration::from_millis(5));
                 worlds.iter().for_each(|world| world.release());
             }
@@ -202,7 +251,7 @@ fn who_continues_has_the_connections_of_before() {
 #[test]
 fn who_dies_meanwhile_is_noticed_afterwards() {
     let mut worlds = meet(3, options());
-    worlds.iter().for_each(|world| world.hold());
+    hold_all(&worlds);
     drop(worlds.pop());
     let call = |world: Arc<World>| {
         thread::spawn(move || {

@@ -165,6 +165,32 @@ impl Net {
         }
     }
 
+    /// Asks all that are connected whether they have what was sent to them.
+    pub fn ask(&mut self) {
+        for rank in 0..self.peers.len() {
+            let Peer::Linked(at) = self.peers[rank] else { continue };
+            let Some(question) = self.sessions[rank].ask() else { continue };
+            if let Some(link) = &mut self.links[at] {
+                link.send(&question);
+            }
+            self.watch(at);
+        }
+    }
+
+    /// Whether somebody who is connected has not said of all that was sent to it that it came.
+    pub fn is_owing(&self) -> bool {
+        let owed = |(peer, session): (&Peer, &Session)| {
+            matches!(peer, Peer::Linked(_)) && session.is_owing()
+        };
+        self.peers.iter().zip(&self.sessions).any(owed)
+    }
+
+    /// Whether this process may never have what was sent to it unless it finds this one again.
+    pub fn owes(&self, rank: Rank) -> bool {
+        let session = self.sessions.get(rank as usize);
+        self.is_unsettled_with(rank) && session.is_some_and(Session::is_owing)
+    }
+
     /// Whether this process has no connection, and nobody has said where it is.
     pub fn is_apart(&self, rank: Rank) -> bool {
         self.peers.get(rank as usize) == Some(&Peer::Apart)
