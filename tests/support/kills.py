@@ -20,6 +20,7 @@ RANK_VARIABLES = {"openmpi": b"OMPI_COMM_WORLD_RANK=", "mpich": b"PMI_RANK="}
 TIMEOUT_MS = 60_000
 # Of MPI_Finalize too, which a process that dies in it holds up until then.
 DEADLINE_MS = 100_000
+TRANSPORTS = ("tcp", "ucx")
 # Of a job's calls: victims die before, and wait there for it (kills.c).
 LATEST = 0.8
 OK, ROOT_DIED = 0, 1  # ftcoll.h
@@ -159,7 +160,7 @@ def judge(said, ranks, is_mixed, outcome):
                              default=0)
 
 
-def run(mpi, work, seed, ranks, calls, kills, is_mixed, limit_s=240):
+def run(mpi, work, seed, ranks, calls, kills, is_mixed, transport="tcp", limit_s=240):
     """One job of so many ranks, of which `kills` are killed after drawn numbers of calls."""
     draw = random.Random(seed)
     shutil.rmtree(work, ignore_errors=True)
@@ -168,7 +169,8 @@ def run(mpi, work, seed, ranks, calls, kills, is_mixed, limit_s=240):
     victims = draw.sample(range(ranks), kills)
     hold(work, victims)
     command = [*surviving(mpi, ranks), path, calls, 0, int(is_mixed), work]
-    running = process.Running(command, work, env=environment(), cwd=work)
+    env = environment(FTCOLL_TRANSPORT=transport)
+    running = process.Running(command, work, env=env, cwd=work)
     find = functools.partial(ranks_of, mpi, program=path)
     moments = sorted(draw.randrange(1, max(2, int(calls * LATEST))) for _ in victims)
     until = time.monotonic() + limit_s

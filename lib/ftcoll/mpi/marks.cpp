@@ -112,6 +112,15 @@ uint32_t milliseconds(const char* name) {
   return 0;
 }
 
+// What is to carry the messages.
+uint32_t transport() {
+  const char* const text = std::getenv("FTCOLL_TRANSPORT");
+  if (!text || std::strcmp(text, "tcp") == 0) return FTC_TCP;
+  if (std::strcmp(text, "ucx") == 0) return FTC_UCX;
+  say("FTCOLL_TRANSPORT", "is neither tcp nor ucx, and is not heeded");
+  return FTC_TCP;
+}
+
 // Whether all are on this host. Collective.
 int ask_for_hosts(MPI_Comm comm, int size, bool& is_only_host) {
   const uint64_t mine = number_of_this_host();
@@ -130,6 +139,7 @@ ftc_options options_with(const std::string& address) {
   const char* const only_silence = std::getenv("FTCOLL_ONLY_SILENCE");
   options.only_silence = only_silence && std::strcmp(only_silence, "1") == 0;
   options.may_part = may_be_saved();
+  options.transport = transport();
   return options;
 }
 

@@ -31,11 +31,12 @@ def test_differences_are_seen(_work):
         check_equal(outcome.different, different, f"differences of {said}")
 
 
-def _compare(mpi, ranks):
+def _compare(mpi, ranks, transport="tcp"):
     @timeout(200)
     def test(work):
         command = [*mpis.mpirun(mpi, ranks), kills.program(mpi, "compare")]
-        result = process.run(command, 180, env=kills.environment(), cwd=work)
+        env = kills.environment(FTCOLL_TRANSPORT=transport)
+        result = process.run(command, 180, env=env, cwd=work)
         result.expect_success(f"compare on {mpi}")
         found = re.search(r"(\d+) calls compared, (\d+) differ", result.out)
         check(found, f"it said {result.out!r}")
@@ -44,11 +45,22 @@ def _compare(mpi, ranks):
     return test
 
 
-def _killed(mpi, ranks, calls, count, is_mixed):
+@timeout(100)
+def test_without_ucx_who_asks_for_it_is_told(work):
+    """TCP does not take its place unasked."""
+    env = kills.environment(FTCOLL_TRANSPORT="ucx", FTCOLL_CARRIER="/nowhere")
+    command = [*mpis.mpirun("mpich", 2), kills.program("mpich", "compare")]
+    result = process.run(command, 80, env=env, cwd=work)
+    check(result.code != 0, "the job ended well")
+    check("UCX cannot be used: /nowhere" in result.err, result.err)
+    check("FTCOLL_TRANSPORT=tcp" in result.err, result.err)
+
+
+def _killed(mpi, ranks, calls, count, is_mixed, transport="tcp"):
     @timeout(300)
     def test(work):
         seed = int(os.environ.get("FERMATA_SEED", time.time_ns() % 1_000_000))
-        outcome = kills.run(mpi, work / "calls", seed, ranks, calls, count, is_mixed)
+        outcome = kills.run(mpi, work / "calls", seed, ranks, calls, count, is_mixed, transport)
         kills.expect_good(outcome, f"{ranks} processes under {mpi}, seed {seed}")
         check_equal(outcome.calls, calls, "calls")
         check_equal(outcome.killed, count, "killed")
@@ -184,6 +196,8 @@ def generate():
                   f"test_same_{mpi}_many": slow(_compare(mpi, 8)),
                   f"test_killed_{mpi}": _killed(mpi, 5, 300, 2, False),
                   f"test_killed_{mpi}_mixed": _killed(mpi, 5, 300, 2, True),
+                  f"test_same_{mpi}_ucx": _compare(mpi, 3, "ucx"),
+                  f"test_killed_{mpi}_ucx": _killed(mpi, 5, 300, 2, True, "ucx"),
                   f"test_monte_carlo_{mpi}": _monte_carlo(mpi), f"test_jacobi_{mpi}": _jacobi(mpi)}
         for way in ("mpif_h", "mpi", "f08"):
             found[f"test_fortran_{mpi}_{way}"] = _fortran(mpi, way)

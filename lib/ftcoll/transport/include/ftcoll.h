@@ -48,6 +48,9 @@ typedef enum {
   FTC_BXOR, FTC_MINLOC, FTC_MAXLOC
 } ftc_op;
 
+// What carries the messages.
+enum { FTC_TCP = 0, FTC_UCX = 1 };
+
 // An operation of the program's own: behind[i] = ahead[i] op behind[i]. It is called by the thread
 // that is in the call, or by another one that is in a call, never by two at a time.
 typedef struct {
@@ -74,6 +77,8 @@ typedef struct {
   uint32_t deadline_ms;      // of a call that somebody who lives does not enter (600 000)
   uint32_t only_silence;     // not 0: a connection that breaks is no death
   uint32_t may_part;         // not 0: connections may be made again, see ftc_part()
+  uint32_t transport;        // FTC_TCP (0), or FTC_UCX between processes that it connects, unless
+                             // may_part; ftc_listen() says why if UCX cannot be used
 } ftc_options;
 
 // The text of what failed last in this thread.

@@ -11,7 +11,7 @@ mod parting;
 use crate::comm::Comm;
 use crate::error::{CallError, JoinError};
 use crate::key::Key;
-use crate::world::{Door, Options, World};
+use crate::world::{Door, Options, Transport, World};
 use crate::{Rank, environment};
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -65,7 +65,11 @@ pub struct COptions {
     deadline_ms: u32,
     only_silence: u32,
     may_part: u32,
+    transport: u32,
 }
+
+/// `FTC_UCX`
+const UCX: u32 = 1;
 
 /// # Safety
 /// As of `from_raw_parts_mut`, but nothing is touched at a null pointer of no bytes.
@@ -115,6 +119,7 @@ unsafe fn options(given: *const COptions) -> Option<Options> {
     options.deadline = time(given.deadline_ms, options.deadline);
     options.heeds_closing = given.only_silence == 0;
     options.may_part = given.may_part != 0;
+    options.transport = if given.transport == UCX { Transport::Ucx } else { Transport::Tcp };
     Some(options)
 }
 

@@ -191,6 +191,11 @@ impl Engine {
         self.take_in(arrivals);
     }
 
+    /// How many processes are reached beside their sockets.
+    pub fn carried(&self) -> usize {
+        self.net.carried()
+    }
+
     /// The descriptors of all sockets.
     pub fn sockets(&self) -> Vec<RawFd> {
         self.net.sockets()
@@ -316,6 +321,9 @@ impl Engine {
 
     /// How long to wait if nothing comes; `None` if nothing is due.
     pub fn next_due(&self) -> Option<Duration> {
+        if self.net.is_busy() {
+            return Some(Duration::ZERO);
+        }
         let now = Instant::now();
         let due_in = |group: &Group| {
             let wake = group.lanes.values().filter_map(Lane::wake).min()?;

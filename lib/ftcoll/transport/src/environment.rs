@@ -2,12 +2,13 @@
 //! Joining a job by what its launcher has put into the environment: `FTCOLL_KEY` (64 hexadecimal
 //! digits), `FTCOLL_RANK`, `FTCOLL_SIZE`, and `FTCOLL_DIR`, a directory that all processes see,
 //! only their user can enter, and each leaves its address in. Optional: `FTCOLL_ADDRESS` (where
-//! to listen, an IP; else this host alone), `FTCOLL_TIMEOUT_MS`, `FTCOLL_DEADLINE_MS`, and
-//! `FTCOLL_ONLY_SILENCE=1` (a connection that breaks is no death).
+//! to listen, an IP; else this host alone), `FTCOLL_TIMEOUT_MS`, `FTCOLL_DEADLINE_MS`,
+//! `FTCOLL_ONLY_SILENCE=1` (a connection that breaks is no death), and `FTCOLL_TRANSPORT` (`tcp`,
+//! or `ucx`).
 
 use crate::error::JoinError;
 use crate::key::Key;
-use crate::world::{Door, Options, World};
+use crate::world::{Door, Options, Transport, World};
 use fermata_ftcoll::Rank;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -53,7 +54,18 @@ pub fn options() -> Result<Options, JoinError> {
     if let Some(only_silence) = read("FTCOLL_ONLY_SILENCE", |text| text.parse::<u8>().ok())? {
         options.heeds_closing = only_silence == 0;
     }
+    if let Some(transport) = read("FTCOLL_TRANSPORT", transport)? {
+        options.transport = transport;
+    }
     Ok(options)
+}
+
+fn transport(text: &str) -> Option<Transport> {
+    match text {
+        "tcp" => Some(Transport::Tcp),
+        "ucx" => Some(Transport::Ucx),
+        _ => None,
+    }
 }
 
 /// The key that the launcher has handed over.

@@ -50,6 +50,12 @@ pub enum JoinError {
         /// How long was waited.
         seconds: u64,
     },
+    /// UCX, which was asked for, cannot be used.
+    #[error("UCX cannot be used: {why}\nhint: install UCX, or FTCOLL_TRANSPORT=tcp")]
+    Carrier {
+        /// Why.
+        why: String,
+    },
     /// What the system says.
     #[error("{what}: {why}")]
     System {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Collectives that survive dead processes, over TCP: the machines of `fermata-ftcoll` driven by
-//! sockets. `include/ftcoll.h` is the same for C.
+//! Collectives that survive dead processes, over TCP and UCX: the machines of `fermata-ftcoll`
+//! driven by connections. `include/ftcoll.h` is the same for C.
 //!
 //! ```text
 //! world        a process of a job: meets the others, waits in calls, answers between them
@@ -9,6 +9,7 @@
 //!     lane     the machine of one communicator for one root; clock, its time
 //!     net      all connections: link (one socket), channel (its secrecy), key
 //!       session   what is kept of one connection until the other end has it
+//!       carrier   UCX, beside the sockets
 //! parting      connections that are made again, after a restart from a checkpoint
 //! value, numbers   elements and operations            wire          messages as bytes
 //! ```
@@ -17,6 +18,7 @@
 //! connection and a malformed message are the death of the process at its other end.
 
 mod abi;
+mod carrier;
 mod channel;
 mod clock;
 mod comm;
@@ -40,4 +42,4 @@ pub use fermata_ftcoll::Rank;
 pub use key::Key;
 pub use parting::Seeker;
 pub use value::{Function, Kind, Op, UserOp};
-pub use world::{Door, Options, World};
+pub use world::{Door, Options, Transport, World};

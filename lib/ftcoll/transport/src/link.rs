@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One TCP connection to another process, which never blocks: what cannot be sent waits here.
 
+use crate::carrier::End;
 use crate::channel::{Channel, Stranger};
 use crate::key::Key;
+use crate::session::{self, Word};
 use crate::wire::{self, PREFIX_BYTES};
 use fermata_ftcoll::Rank;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
@@ -14,7 +16,7 @@ use std::time::Instant;
 const READ_BYTES: usize = 256 << 10;
 
 /// What the processes tell each other first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Greeting {
     /// Processes in the job.
     pub size: Rank,
@@ -24,10 +26,13 @@ pub(crate) struct Greeting {
     pub to: Rank,
     /// How many frames of whom it is said to have come before, on other connections.
     pub received: u64,
+    /// Where its carrier is reached; empty: it has none.
+    pub carrier: Vec<u8>,
 }
 
 /// In the byte order of the machine: one of another order is no process of this job.
-const MAGIC: u32 = 0x4654_4332;
+const MAGIC: u32 = 0x4654_4333;
+/// Without the address of the carrier.
 const GREETING_BYTES: usize = 24;
 
 impl Greeting {
@@ -35,19 +40,21 @@ impl Greeting {
         let mut body: Vec<u8> =
             [MAGIC, self.size, self.from, self.to].into_iter().flat_map(u32::to_ne_bytes).collect();
         body.extend(self.received.to_ne_bytes());
+        body.extend(self.carrier);
         [&(body.len() as u64).to_le_bytes()[..], &body].concat()
     }
 
     /// From a body; `None` if it is none.
     pub fn read(body: &[u8]) -> Option<Self> {
-        let body: &[u8; GREETING_BYTES] = body.try_into().ok()?;
+        let (body, carrier) = body.split_first_chunk::<GREETING_BYTES>()?;
         let number = |at: usize| {
             let bytes = body[at..].first_chunk().copied().unwrap_or_default();
             u32::from_ne_bytes(bytes)
         };
         let received = body[16..].first_chunk().copied().unwrap_or_default();
         let received = u64::from_ne_bytes(received);
-        let greeting = Self { size: number(4), from: number(8), to: number(12), received };
+        let carrier = carrier.to_vec();
+        let greeting = Self { size: number(4), from: number(8), to: number(12), received, carrier };
         (number(0) == MAGIC).then_some(greeting)
     }
 }
@@ -69,6 +76,12 @@ pub(crate) struct Link {
     plain: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
+    sealed: Vec<u8>,
+    /// What leads to the other end beside the socket.
+    end: Option<End>,
+    /// What is said, and what is heard, goes by that.
+    speaks_by_end: bool,
+    hears_by_end: bool,
 }
 
 impl Link {
@@ -86,6 +99,10 @@ impl Link {
             plain: Vec::new(),
             out: Vec::new(),
             sent: 0,
+            sealed: Vec::new(),
+            end: None,
+            speaks_by_end: false,
+            hears_by_end: false,
         }
     }
 
@@ -130,11 +147,47 @@ impl Link {
         !self.is_deaf && (self.is_connecting || self.sent < self.out.len())
     }
 
+    /// Whether the other end is on this host.
+    pub fn is_near(&self) -> bool {
+        let (here, there) = (self.stream.local_addr(), self.stream.peer_addr());
+        here.and_then(|here| Ok(here.ip() == there?.ip())).unwrap_or(false)
+    }
+
+    /// Whether something waits to be sent.
+    pub fn is_sending(&self) -> bool {
+        self.wants_to_write() || self.end.as_ref().is_some_and(End::is_sending)
+    }
+
+    /// The other end may be reached beside the socket; both ends say so before they use it.
+    pub fn lead(&mut self, end: End) {
+        self.end = Some(end);
+        self.send(&session::carrier_word(&Word::Ready));
+    }
+
+    /// Whether what is said goes beside the socket.
+    pub fn speaks_by_end(&self) -> bool {
+        self.speaks_by_end
+    }
+
+    /// The other end has said so, too.
+    pub fn speak_by_end(&mut self) {
+        if self.end.is_some() && !self.speaks_by_end {
+            self.send(&session::carrier_word(&Word::Switch));
+            self.speaks_by_end = true;
+        }
+    }
+
+    /// All that follows comes beside the socket. False: nothing can.
+    pub fn hear_by_end(&mut self) -> bool {
+        self.hears_by_end = self.end.is_some();
+        self.hears_by_end
+    }
+
     /// Sends the greeting, once that is possible.
-    pub fn greet(&mut self, greeting: Greeting) {
+    pub fn greet(&mut self, greeting: impl FnOnce() -> Greeting) {
         if !self.has_greeted && self.channel.is_open() {
             self.has_greeted = true;
-            self.send(&greeting.frame());
+            self.send(&greeting().frame());
         }
     }
 
@@ -144,10 +197,15 @@ impl Link {
         if self.is_deaf {
             return;
         }
-        if self.channel.seal(frame, &mut self.out).is_err() {
-            self.is_deaf = true;
-        }
-        self.flush();
+        let end = self.end.as_ref().filter(|_| self.speaks_by_end);
+        let Some(end) = end else {
+            self.is_deaf = self.channel.seal(frame, &mut self.out).is_err();
+            self.flush();
+            return;
+        };
+        self.sealed.clear();
+        let is_sealed = self.channel.seal(frame, &mut self.sealed).is_ok();
+        self.is_deaf = !is_sealed || !end.send(&self.sealed);
     }
 
     /// Lets the socket take what waits.
@@ -179,6 +237,7 @@ impl Link {
         while left > 0 {
             match self.stream.read(scratch) {
                 Ok(0) => return false,
+                Ok(_) if self.hears_by_end => return false,
                 Ok(bytes) => {
                     if self.take(&scratch[..bytes], &mut deliver).is_err() {
                         return false;
@@ -191,6 +250,21 @@ impl Link {
                     return self.is_connecting;
                 }
                 Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// The same of what has come beside the socket.
+    pub fn read_end(&mut self, scratch: &mut [u8], mut deliver: impl FnMut(&[u8])) -> bool {
+        while self.hears_by_end {
+            let Some(end) = &self.end else { return false };
+            let Some(came) = end.receive(scratch) else { return false };
+            if came.is_empty() {
+                break;
+            }
+            if self.take(came, &mut deliver).is_err() {
+                return false;
             }
         }
         true

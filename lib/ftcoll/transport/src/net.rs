@@ -11,6 +11,7 @@
 
 mod meeting;
 
+use crate::carrier::Carrier;
 use crate::key::Key;
 use crate::link::{Greeting, Link};
 use crate::session::{self, Session, Word};
@@ -26,6 +27,8 @@ const SCRATCH_BYTES: usize = 64 << 10;
 const LISTENER: u64 = u64::MAX;
 /// Of a descriptor that only wakes whoever waits.
 const BELL: u64 = u64::MAX - 1;
+/// Of that of the carrier.
+const CARRIER: u64 = u64::MAX - 2;
 
 /// What has happened.
 pub(crate) enum Arrival {
@@ -75,12 +78,21 @@ pub(crate) struct Net {
     sessions: Vec<Session>,
     scratch: Vec<u8>,
     bodies: Vec<Vec<u8>>,
+    /// Where bytes go beside the sockets. Dropped after the links.
+    carrier: Option<Carrier>,
+    /// It has something to do at once.
+    is_busy: bool,
 }
 
 impl Net {
     /// Listens at `address`; port 0: one of the system's choice. Returns also where. `keeps`:
-    /// connections may be made again.
-    pub fn listen(key: Key, address: SocketAddr, keeps: bool) -> io::Result<(Self, SocketAddr)> {
+    /// connections may be made again, and there is no carrier then.
+    pub fn listen(
+        key: Key,
+        address: SocketAddr,
+        keeps: bool,
+        carrier: Option<Carrier>,
+    ) -> io::Result<(Self, SocketAddr)> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let mut net = Self {
             me: 0,
@@ -97,7 +109,13 @@ impl Net {
             sessions: Vec::new(),
             scratch: vec![0; SCRATCH_BYTES],
             bodies: Vec::new(),
+            carrier,
+            is_busy: false,
         };
+        if let Some(carrier) = &net.carrier {
+            let data = EventData::new_u64(CARRIER);
+            epoll::add(&*net.epoll, carrier.event_fd(), data, EventFlags::IN)?;
+        }
         let address = net.open_door(address)?;
         Ok((net, address))
     }
@@ -139,8 +157,12 @@ impl Net {
     /// Sends a frame to a process, or loses it if it is dead.
     pub fn send(&mut self, to: Rank, frame: &[u8]) {
         let Some(&peer) = self.peers.get(to as usize) else { return };
-        if self.keeps && peer != Peer::Lost {
-            self.sessions[to as usize].keep(frame);
+        if peer != Peer::Lost {
+            if self.keeps {
+                self.sessions[to as usize].keep(frame);
+            } else if self.carrier.is_some() {
+                self.sessions[to as usize].count();
+            }
         }
         if let Peer::Linked(at) = peer {
             if let Some(link) = &mut self.links[at] {
@@ -159,7 +181,17 @@ impl Net {
 
     /// Whether something waits to be sent.
     pub fn is_sending(&self) -> bool {
-        self.links.iter().flatten().any(Link::wants_to_write)
+        self.links.iter().flatten().any(Link::is_sending)
+    }
+
+    /// How many processes are reached by the carrier.
+    pub fn carried(&self) -> usize {
+        self.links.iter().flatten().filter(|link| link.speaks_by_end()).count()
+    }
+
+    /// Whether there is something to do at once, without an event.
+    pub fn is_busy(&self) -> bool {
+        self.is_busy
     }
 
     /// Does what can be done without waiting.
@@ -173,10 +205,11 @@ impl Net {
         for event in &events[..count] {
             match event.data.u64() {
                 LISTENER => self.accept(),
-                BELL => {}
+                BELL | CARRIER => {}
                 token => self.serve(usize::try_from(token).unwrap_or(usize::MAX), arrivals),
             }
         }
+        self.serve_carrier(arrivals);
         if self.is_meeting() {
             self.dismiss_strangers(arrivals);
         }
@@ -219,14 +252,49 @@ impl Net {
         bodies.clear();
         let is_alive = link.read(&mut self.scratch, |body| bodies.push(body.to_vec()));
         let is_known = self.introduce(at);
-        let is_sound = match self.links[at].as_ref().and_then(|link| link.peer) {
-            Some(peer) => self.hand_over(at, peer, arrivals),
-            None => true,
-        };
+        let is_sound = self.hand_over_all(at, arrivals);
+        // What has come beside the socket is behind that, and before its end.
+        let is_sound = is_sound && self.serve_end(at, arrivals);
         if is_alive && is_known && is_sound {
             self.watch(at);
         } else {
             self.drop_link(at, arrivals);
+        }
+    }
+
+    /// Reads what has come beside the socket of a link. False: it is malformed, or at its end.
+    fn serve_end(&mut self, at: usize, arrivals: &mut Vec<Arrival>) -> bool {
+        let (Some(carrier), Some(link)) = (&self.carrier, &mut self.links[at]) else { return true };
+        carrier.progress();
+        let bodies = &mut self.bodies;
+        bodies.clear();
+        let is_alive = link.read_end(&mut self.scratch, |body| bodies.push(body.to_vec()));
+        self.hand_over_all(at, arrivals) && is_alive
+    }
+
+    fn serve_carrier(&mut self, arrivals: &mut Vec<Arrival>) {
+        let mut tokens = [0; 64];
+        for _ in 0..CARRIER_TURNS {
+            let Some(carrier) = &self.carrier else { return };
+            carrier.progress();
+            let ready = carrier.ready(&mut tokens);
+            self.is_busy = !ready.is_empty() || !carrier.arm();
+            for &at in ready {
+                if self.links.get(at).is_some_and(Option::is_some) && !self.serve_end(at, arrivals)
+                {
+                    self.drop_link(at, arrivals);
+                }
+            }
+            if !self.is_busy {
+                return;
+            }
+        }
+    }
+
+    fn hand_over_all(&mut self, at: usize, arrivals: &mut Vec<Arrival>) -> bool {
+        match self.links[at].as_ref().and_then(|link| link.peer) {
+            Some(peer) => self.hand_over(at, peer, arrivals),
+            None => true,
         }
     }
 
@@ -240,8 +308,18 @@ impl Net {
                     Err(_) => return false,
                 },
                 Some(Word::Question) => Some(session.tell()),
+                Some(word @ (Word::Ready | Word::Switch)) => {
+                    let Some(link) = &mut self.links[at] else { return false };
+                    match word {
+                        Word::Ready => link.speak_by_end(),
+                        _ if !link.hear_by_end() => return false,
+                        _ => {}
+                    }
+                    continue;
+                }
                 None => {
-                    let receipt = if self.keeps { session.note(&body) } else { None };
+                    let is_counted = self.keeps || self.carrier.is_some();
+                    let receipt = if is_counted { session.note(&body) } else { None };
                     arrivals.push(Arrival::Body(from, body));
                     receipt
                 }
@@ -258,8 +336,8 @@ impl Net {
         let Some(link) = self.links[at].as_mut() else { return false };
         let (me, size) = (self.me, Rank::try_from(self.peers.len()).unwrap_or(Rank::MAX));
         if let Some(to) = link.dialed {
-            let received = self.sessions[to as usize].received();
-            link.greet(Greeting { size, from: me, to, received });
+            let (received, carrier) = (self.sessions[to as usize].received(), &self.carrier);
+            link.greet(|| Greeting { size, from: me, to, received, carrier: address_of(carrier) });
         }
         if link.peer.is_some() || self.bodies.is_empty() {
             return true;
@@ -276,10 +354,14 @@ impl Net {
         let session = &mut self.sessions[greeting.from as usize];
         link.peer = Some(greeting.from);
         self.peers[greeting.from as usize] = Peer::Linked(at);
-        let received = session.received();
-        link.greet(Greeting { size, from: me, to: greeting.from, received });
+        let (to, received, carrier) = (greeting.from, session.received(), &self.carrier);
+        link.greet(|| Greeting { size, from: me, to, received, carrier: address_of(carrier) });
         let Ok(kept) = session.resume(greeting.received) else { return false };
         kept.for_each(|frame| link.send(frame));
+        if let (Some(carrier), false) = (carrier, greeting.carrier.is_empty()) {
+            let end = carrier.connect(&greeting.carrier, link.is_near(), at);
+            end.into_iter().for_each(|end| link.lead(end));
+        }
         true
     }
 
@@ -312,6 +394,13 @@ impl Peer {
         matches!(self, Self::Apart | Self::Awaited)
     }
 }
+
+fn address_of(carrier: &Option<Carrier>) -> Vec<u8> {
+    carrier.as_ref().map(Carrier::address).unwrap_or_default()
+}
+
+/// Between looks at the sockets.
+const CARRIER_TURNS: usize = 64;
 
 const NO_TIME: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
 

@@ -10,9 +10,10 @@
 //!            each as soon as it knows where that one is
 //! ```
 //!
-//! Only who is in a call of the library may be able to look for the others, so nobody who is in none
-//! may have something to say to them: *hold* waits until they have what was sent, and between it and
-//! *release*, or the new connections, a call with a result waits for that, too, up to a timeout.
+//! Only who is in a call of the library may be able to look for the others, so nobody who is in
+//! none may have something to say to them: *hold* waits until they have what was sent, and between
+//! it and *release*, or the new connections, a call with a result waits for that, too, up to a
+//! timeout.
 //!
 //! Between *part* and a connection to all members a thread that waits in a call of a communicator
 //! has somebody look for the others, the seeker: it may do what the caller of a collective may. Of

@@ -12,6 +12,8 @@ use std::collections::VecDeque;
 /// In the place of a body's address; a receipt is shorter than any body, and so is a question.
 const RECEIPT: u32 = 0x4654_4352;
 const QUESTION: u32 = 0x4654_4351;
+const READY: u32 = 0x4654_4359;
+const SWITCH: u32 = 0x4654_4353;
 const WORD_BYTES: usize = 12;
 /// After so many frames or bytes the other end is told that they are here.
 const FRAMES_UNTOLD: u64 = 16;
@@ -23,6 +25,8 @@ pub(crate) struct Session {
     sent: u64,
     /// How many were sent when the other end was asked last.
     asked: u64,
+    /// The other end has said that it has so many.
+    told: u64,
     kept: VecDeque<Vec<u8>>,
     received: u64,
     untold: u64,
@@ -31,8 +35,13 @@ pub(crate) struct Session {
 
 impl Session {
     /// A frame is sent.
-    pub fn keep(&mut self, frame: &[u8]) {
+    pub fn count(&mut self) {
         self.sent += 1;
+    }
+
+    /// A frame is sent, and may have to be sent again.
+    pub fn keep(&mut self, frame: &[u8]) {
+        self.count();
         self.kept.push_back(frame.to_vec());
     }
 
@@ -61,7 +70,7 @@ impl Session {
 
     /// Whether the other end has not said of all that was sent that it came.
     pub fn is_owing(&self) -> bool {
-        !self.kept.is_empty()
+        self.told < self.sent
     }
 
     /// The frame that asks whether all has come; `None` if that is known, or was asked.
@@ -75,13 +84,13 @@ impl Session {
 
     /// The other end has so many.
     pub fn forget(&mut self, count: u64) -> Result<(), Malformed> {
-        let first = self.sent - self.kept.len() as u64;
-        // One that was under way when the connection was made again is an old one.
-        let done = usize::try_from(count.saturating_sub(first)).map_err(|_| Malformed)?;
-        if done > self.kept.len() {
+        if count > self.sent {
             return Err(Malformed);
         }
-        self.kept.drain(..done);
+        // One that was under way when the connection was made again is an old one.
+        self.told = self.told.max(count);
+        let left = usize::try_from(self.sent - self.told).unwrap_or(usize::MAX);
+        self.kept.drain(..self.kept.len().saturating_sub(left));
         Ok(())
     }
 
@@ -104,6 +113,15 @@ pub(crate) enum Word {
     Receipt(u64),
     /// How many have?
     Question,
+    /// This end can be reached by the carrier.
+    Ready,
+    /// This is the last frame that does not come by the carrier.
+    Switch,
+}
+
+/// The frame that is such a word of the carrier.
+pub(crate) fn carrier_word(word: &Word) -> Vec<u8> {
+    frame(if *word == Word::Switch { SWITCH } else { READY }, 0)
 }
 
 fn frame(magic: u32, count: u64) -> Vec<u8> {
@@ -118,6 +136,8 @@ pub(crate) fn word(body: &[u8]) -> Option<Word> {
     match u32::from_le_bytes(*magic) {
         RECEIPT => Some(Word::Receipt(u64::from_le_bytes(*count.first_chunk()?))),
         QUESTION => Some(Word::Question),
+        READY => Some(Word::Ready),
+        SWITCH => Some(Word::Switch),
         _ => None,
     }
 }

@@ -5,6 +5,7 @@
 //! threads. Between calls the library's own thread does it: who is asked whether it lives has to
 //! answer while its program computes. One thread drives at a time, under one lock.
 
+use crate::carrier::Carrier;
 use crate::comm::Comm;
 use crate::engine::{Engine, Rules};
 use crate::error::{CallError, JoinError};
@@ -33,6 +34,17 @@ const SEEK_STEP: Duration = Duration::from_millis(1);
 /// For what waits to be sent when the process leaves.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// What carries the messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// The sockets by which the processes have found each other.
+    #[default]
+    Tcp,
+    /// UCX, between processes that it connects; between others, and where connections may be made
+    /// again, the sockets.
+    Ucx,
+}
+
 /// How a process takes part.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -51,6 +63,8 @@ pub struct Options {
     pub heeds_closing: bool,
     /// Whether connections may be made again (`parting.rs`). All processes say the same.
     pub may_part: bool,
+    /// What carries the messages, where both ends have it.
+    pub transport: Transport,
 }
 
 impl Default for Options {
@@ -63,6 +77,7 @@ impl Default for Options {
             deadline: Duration::from_secs(600),
             heeds_closing: true,
             may_part: false,
+            transport: Transport::default(),
         }
     }
 }
@@ -78,9 +93,12 @@ impl Door {
     /// Listens for those who know the key.
     ///
     /// # Errors
-    /// What the system says.
+    /// What the system says, or UCX, if it is to be used.
     pub fn open(key: Key, options: Options) -> Result<Self, JoinError> {
-        let net = Net::listen(key, options.address, options.may_part);
+        let is_carried = options.transport == Transport::Ucx && !options.may_part;
+        let carrier = is_carried.then(Carrier::open).transpose();
+        let carrier = carrier.map_err(|why| JoinError::Carrier { why })?;
+        let net = Net::listen(key, options.address, options.may_part, carrier);
         let (net, address) = net.map_err(JoinError::at("listening"))?;
         Ok(Self { net, options, address })
     }
@@ -211,6 +229,12 @@ impl World {
     #[must_use]
     pub fn size(&self) -> Rank {
         self.shared.size
+    }
+
+    /// How many processes it has found to be reached by UCX.
+    #[must_use]
+    pub fn carried(&self) -> usize {
+        self.shared.lock().engine.carried()
     }
 
     /// A communicator of all processes. All have to make theirs in the same order.

@@ -5,10 +5,13 @@
 
 use std::process::Command;
 
-fn round(processes: u32, calls: u32, kills: u32, seed: u32) {
+const TRANSPORTS: [&str; 2] = ["tcp", "ucx"];
+
+fn round(transport: &str, processes: u32, calls: u32, kills: u32, seed: u32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ftcoll-trial"));
     // No living process is silent for so long, however starved the machine is.
     command.args(["job", "--timeout-ms", "60000", "--limit-s", "300"]);
+    command.env("FTCOLL_TRANSPORT", transport);
     for (name, value) in
         [("--processes", processes), ("--calls", calls), ("--kills", kills), ("--seed", seed)]
     {
@@ -18,13 +21,19 @@ fn round(processes: u32, calls: u32, kills: u32, seed: u32) {
     let said =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     println!("{}", said.concat());
-    assert!(output.status.success(), "{processes} processes, seed {seed}: {}", said.concat());
+    assert!(
+        output.status.success(),
+        "{transport}, {processes} processes, seed {seed}: {}",
+        said.concat()
+    );
 }
 
 #[test]
 fn nobody_is_killed() {
-    for processes in [1, 2, 5, 8] {
-        round(processes, 200, 0, 1);
+    for transport in TRANSPORTS {
+        for processes in [1, 2, 5, 8] {
+            round(transport, processes, 200, 0, 1);
+        }
     }
 }
 
@@ -34,7 +43,8 @@ fn those_who_live_agree() {
     let rounds: u32 = rounds.ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for seed in 0..rounds {
         for processes in 2..=8 {
-            round(processes, 100, 1 + (seed + processes) % 4, 10 * seed + processes);
+            let transport = TRANSPORTS[(seed + processes) as usize % 2];
+            round(transport, processes, 100, 1 + (seed + processes) % 4, 10 * seed + processes);
         }
     }
 }
