@@ -2,9 +2,10 @@
 // What collectives cost that survive dead processes: survival CALLS ROUNDS, or survival RANK..
 //
 // With numbers of calls: for each operation and length the MPI's own calls, the library's along the
-// same tree in a communicator that survives nothing, its calls that survive, and those of the
-// drop-in, in turn, ROUNDS times. Rank 0 prints `OPERATION BYTES KIND MICROSECONDS` for each, where
-// the time is that of a call, a mean over CALLS in a row.
+// same tree in a communicator that survives nothing, its calls that survive, both once more over
+// UCX, and those of the drop-in, in turn, ROUNDS times. Rank 0 prints
+// `OPERATION BYTES KIND MICROSECONDS` for each, where the time is that of a call, a mean over CALLS
+// in a row.
 //
 // With ranks (before them a 0, so that one is no number of calls): these die, and those who live
 // print how long their next allreduce takes, the longest of all.
@@ -14,14 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kAddressBytes = 64, kLongest = 4096, kKinds = 4, kOperations = 3, kRanksMax = 64 };
+enum { kAddressBytes = 64, kLongest = 4096, kOperations = 3, kRanksMax = 64 };
+enum { kMpi, kPlain, kSurvives, kPlainUcx, kSurvivesUcx, kDropIn, kKinds };
 
-static const char *const kKindNames[kKinds] = {"mpi", "plain", "survives", "drop-in"};
+static const char *const kKindNames[kKinds] = {"mpi",       "plain",        "survives",
+                                               "plain-ucx", "survives-ucx", "drop-in"};
 static const char *const kOperationNames[kOperations] = {"allreduce", "bcast", "barrier"};
 
 typedef struct {
   MPI_Comm mpi, marked;
-  ftc_comm *plain, *survives;
+  ftc_comm *own[kKinds];  // the library's
 } Ways;
 
 static void fail(const char *what) {
@@ -30,26 +33,28 @@ static void fail(const char *what) {
 }
 
 // Connections of this program's own, of which there are two communicators.
-static void connect_all(int rank, int size, Ways *ways) {
+static void connect_all(int rank, int size, uint32_t transport, ftc_comm **plain,
+                        ftc_comm **survives) {
+  const ftc_options options = {.transport = transport};
   const uint8_t key[32] = "this measures, and hides nothing";
   char mine[kAddressBytes] = {0}, all[kRanksMax][kAddressBytes];
   const char *addresses[kRanksMax];
   ftc_door *door;
   ftc_world *world;
-  if (ftc_listen(key, NULL, &door, mine, sizeof mine) != FTC_OK) fail("listen");
+  if (ftc_listen(key, &options, &door, mine, sizeof mine) != FTC_OK) fail("listen");
   MPI_Allgather(mine, kAddressBytes, MPI_CHAR, all, kAddressBytes, MPI_CHAR, MPI_COMM_WORLD);
   for (int i = 0; i < size; ++i) addresses[i] = all[i];
   if (ftc_meet(door, rank, size, addresses, &world) != FTC_OK) fail("meet");
-  if (ftc_comm_all(world, &ways->plain) != FTC_OK) fail("communicator");
-  if (ftc_comm_all(world, &ways->survives) != FTC_OK) fail("communicator");
-  ftc_comm_survive_nothing(ways->plain);
+  if (ftc_comm_all(world, plain) != FTC_OK) fail("communicator");
+  if (ftc_comm_all(world, survives) != FTC_OK) fail("communicator");
+  ftc_comm_survive_nothing(*plain);
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void one(const Ways *ways, int kind, int operation, int count) {
   static double buffer[kLongest];
-  if (kind == 1 || kind == 2) {
-    ftc_comm *const comm = kind == 1 ? ways->plain : ways->survives;
+  ftc_comm *const comm = ways->own[kind];
+  if (comm) {
     const size_t n = (size_t)count;
     int code = FTC_OK;
     switch (operation) {
@@ -60,11 +65,11 @@ static void one(const Ways *ways, int kind, int operation, int count) {
     if (code != FTC_OK) fail("call");
     return;
   }
-  const MPI_Comm comm = kind == 0 ? ways->mpi : ways->marked;
+  const MPI_Comm all = kind == kMpi ? ways->mpi : ways->marked;
   switch (operation) {
-    case 0: MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_DOUBLE, MPI_MAX, comm); break;
-    case 1: MPI_Bcast(buffer, count, MPI_DOUBLE, 0, comm); break;
-    default: MPI_Barrier(comm);
+    case 0: MPI_Allreduce(MPI_IN_PLACE, buffer, count, MPI_DOUBLE, MPI_MAX, all); break;
+    case 1: MPI_Bcast(buffer, count, MPI_DOUBLE, 0, all); break;
+    default: MPI_Barrier(all);
   }
 }
 
@@ -120,7 +125,9 @@ int main(int argc, char **argv) {
   if (strcmp(argv[1], "0") == 0) {
     lose(rank, argc, argv, ways.marked);
   } else {
-    connect_all(rank, size, &ways);
+    ftc_comm **const own = ways.own;
+    connect_all(rank, size, FTC_TCP, &own[kPlain], &own[kSurvives]);
+    connect_all(rank, size, FTC_UCX, &own[kPlainUcx], &own[kSurvivesUcx]);
     measure(&ways, rank, atoi(argv[1]), atoi(argv[2]));
   }
   MPI_Finalize();

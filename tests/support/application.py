@@ -5,11 +5,18 @@ import dataclasses
 import functools
 import pathlib
 import random
+import shutil
 import time
 from collections.abc import Callable
 
 from support import fermata, mpis, random_checkpoints
-from support.cases import check_equal, slow, timeout
+from support.cases import Failed, check_equal, slow, timeout
+
+
+# To save a job that is not over yet.
+ATTEMPTS = 5
+# Between the answer that it is and its end.
+ENDED_S = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,15 +60,31 @@ class Application:
             printed += "".join(run.err for run in runs)
         check_equal(self.results(printed, directory), self.native[0], "results")
 
-    def _wait(self, job, chance):
-        """For the time of a checkpoint."""
+    def _wait(self, job, chance, share=1.0):
+        """For the time of a checkpoint, of which this share is enough."""
         results, seconds = self.native
         if self.wait:
             self.wait(job, chance, results)
             return
         job.running.wait_for(chance.choice(self.phases), self.run_s)
         spread_s = min(self.spread_s, seconds / 3)  # of a fast machine's short run
-        time.sleep(chance.random() * spread_s)
+        time.sleep(share * chance.random() * spread_s)
+
+    def _save(self, job, lower, chance):
+        """Runs, saves and stops it. What has come to its end before that, as the native run was
+        slower than this one, is begun again."""
+        for attempt in range(ATTEMPTS):
+            self._start(job, lower)
+            try:
+                self._wait(job, chance, 0.5 ** attempt)
+                job.checkpoint_and_stop()
+                return
+            except Failed:
+                if attempt + 1 == ATTEMPTS or not job.running.has_ended(ENDED_S):
+                    raise
+            job.running.wait(0).expect_success(self.name)
+            shutil.rmtree(job.work)
+            job.work.mkdir()
 
     def runs_on(self, lower):
         """A test: the application as it is."""
@@ -80,10 +103,9 @@ class Application:
             _ = self.native  # made before a job runs that would not wait for it
             title = f"{self.name} {first} {second}"
             for job, chance in random_checkpoints.jobs(work, title, count):
-                self._start(job, first)
+                self._save(job, first, chance)
                 saved = job.running
-                self._wait(job, chance)
-                printed = random_checkpoints.resume(job, second, self.run_s)
+                printed = random_checkpoints.go_on(job, second, self.run_s)
                 self._check(printed, [saved, job.running], job.work)
         return test
 

@@ -204,6 +204,14 @@ class Running:
                              f"{tail(self.out)}\n{tail(self.err)}")
             time.sleep(0.01)
 
+    def has_ended(self, within_s):
+        """Whether it ends within so many seconds."""
+        try:
+            self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def wait(self, timeout_s=60):
         try:
             code = self.process.wait(timeout_s)

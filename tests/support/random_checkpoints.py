@@ -30,6 +30,11 @@ def resume(job, second, timeout_s=120):
     """Saves and stops the running job, continues under the MPI `second`, and returns what both runs
     printed to their standard output."""
     job.checkpoint_and_stop()
+    return go_on(job, second, timeout_s)
+
+
+def go_on(job, second, timeout_s):
+    """The same of a job that is saved and has stopped."""
     before = job.running.out
     job.restart(second)
     return before + job.finish(timeout_s)

@@ -15,10 +15,12 @@ struct ftc_carrier {
   ucp_address_t* address;
   size_t address_bytes;
   int event_fd;
+  size_t waiting;
   ftc_end* ends;  // UCX names them as long as the worker lives
 };
 
 struct ftc_end {
+  ftc_carrier* carrier;
   ftc_end* next;
   ucp_ep_h ep;
   size_t token;
@@ -47,7 +49,10 @@ void is_sent(void* request, ucs_status_t status, void* user) {
   auto* const parcel = static_cast<Parcel*>(user);
   ftc_end* const end = parcel->end;
   if (status != UCS_OK) end->has_failed = true;
-  end->waiting -= parcel->bytes;
+  if (!end->is_dropped) {
+    end->waiting -= parcel->bytes;
+    end->carrier->waiting -= parcel->bytes;
+  }
   std::free(parcel);
   ucp_request_free(request);
 }
@@ -122,6 +127,7 @@ const void* address(ftc_carrier* carrier, size_t* bytes) {
 ftc_end* connect(ftc_carrier* carrier, const void* address, size_t, int is_near, size_t token) {
   auto* const end = new (std::nothrow) ftc_end{};
   if (!end) return nullptr;
+  end->carrier = carrier;
   end->token = token;
   end->is_near = is_near;
   ucp_ep_params_t params = {};
@@ -155,6 +161,7 @@ int send(ftc_end* end, const void* data, size_t bytes) {
   const ucs_status_ptr_t request = ucp_stream_send_nbx(end->ep, parcel->data, bytes, &param);
   if (request != nullptr && !UCS_PTR_IS_ERR(request)) {
     end->waiting += bytes;
+    end->carrier->waiting += bytes;
     return 0;
   }
   std::free(parcel);
@@ -162,7 +169,7 @@ int send(ftc_end* end, const void* data, size_t bytes) {
   return end->has_failed ? -1 : 0;
 }
 
-size_t waiting(const ftc_end* end) { return end->has_failed ? 0 : end->waiting; }
+size_t waiting(const ftc_carrier* carrier) { return carrier->waiting; }
 
 ptrdiff_t receive(ftc_end* end, void* data, size_t room) {
   if (!end->data) {
@@ -201,6 +208,7 @@ void drop(ftc_end* end) {
   if (end->data) ucp_stream_data_release(end->ep, end->data);
   end->data = nullptr;
   end->is_dropped = true;
+  end->carrier->waiting -= end->waiting;
   if (end->is_near) return;
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;

@@ -36,8 +36,9 @@ typedef struct {
                       size_t token);
   // Copies. 0; -1: nothing will arrive any more.
   int (*send)(ftc_end *end, const void *data, size_t bytes);
-  // Bytes that wait here to be sent.
-  size_t (*waiting)(const ftc_end *end);
+  // Bytes that wait here to be sent, by all ends that are not dropped. There is no event when they
+  // can be: progress() has to be called.
+  size_t (*waiting)(const ftc_carrier *carrier);
   // How many bytes have come, at most `room` of them; 0: none now; -1: none any more.
   ptrdiff_t (*receive)(ftc_end *end, void *data, size_t room);
   // Tokens of ends of which something has come since; how many.

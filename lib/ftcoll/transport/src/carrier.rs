@@ -121,6 +121,12 @@ impl Carrier {
         unsafe { (self.table.progress)(self.raw.as_ptr()) };
     }
 
+    /// Whether something waits here to be sent. There is no event when it can be.
+    pub fn is_sending(&self) -> bool {
+        // SAFETY: the carrier is open.
+        unsafe { (self.table.waiting)(self.raw.as_ptr()) > 0 }
+    }
+
     /// What another process needs to connect.
     pub fn address(&self) -> Vec<u8> {
         let mut length = 0;
@@ -161,12 +167,6 @@ impl End {
     pub fn send(&self, bytes: &[u8]) -> bool {
         // SAFETY: the end is there as long as this is.
         unsafe { (self.table.send)(self.raw.as_ptr(), bytes.as_ptr(), bytes.len()) == 0 }
-    }
-
-    /// Whether something waits here to be sent.
-    pub fn is_sending(&self) -> bool {
-        // SAFETY: likewise.
-        unsafe { (self.table.waiting)(self.raw.as_ptr()) > 0 }
     }
 
     /// What has come, as much as there is room for; empty: nothing now; `None`: nothing any more.

@@ -321,9 +321,6 @@ impl Engine {
 
     /// How long to wait if nothing comes; `None` if nothing is due.
     pub fn next_due(&self) -> Option<Duration> {
-        if self.net.is_busy() {
-            return Some(Duration::ZERO);
-        }
         let now = Instant::now();
         let due_in = |group: &Group| {
             let wake = group.lanes.values().filter_map(Lane::wake).min()?;
@@ -331,7 +328,7 @@ impl Engine {
             (!group.clock.stands()).then_some(due)
         };
         let step = self.net.is_held().then_some(HELD_STEP);
-        self.groups.values().filter_map(due_in).chain(step).min()
+        self.groups.values().filter_map(due_in).chain(step).chain(self.net.next_due()).min()
     }
 
     /// Whether something waits to be sent.

@@ -153,11 +153,6 @@ impl Link {
         here.and_then(|here| Ok(here.ip() == there?.ip())).unwrap_or(false)
     }
 
-    /// Whether something waits to be sent.
-    pub fn is_sending(&self) -> bool {
-        self.wants_to_write() || self.end.as_ref().is_some_and(End::is_sending)
-    }
-
     /// The other end may be reached beside the socket; both ends say so before they use it.
     pub fn lead(&mut self, end: End) {
         self.end = Some(end);

@@ -181,7 +181,11 @@ impl Net {
 
     /// Whether something waits to be sent.
     pub fn is_sending(&self) -> bool {
-        self.links.iter().flatten().any(Link::is_sending)
+        self.links.iter().flatten().any(Link::wants_to_write) || self.is_carrying()
+    }
+
+    fn is_carrying(&self) -> bool {
+        self.carrier.as_ref().is_some_and(Carrier::is_sending)
     }
 
     /// How many processes are reached by the carrier.
@@ -189,9 +193,10 @@ impl Net {
         self.links.iter().flatten().filter(|link| link.speaks_by_end()).count()
     }
 
-    /// Whether there is something to do at once, without an event.
-    pub fn is_busy(&self) -> bool {
-        self.is_busy
+    /// In how long there is something to do without an event, if there is.
+    pub fn next_due(&self) -> Option<Duration> {
+        let carrying = self.is_carrying().then_some(CARRYING_STEP);
+        if self.is_busy { Some(Duration::ZERO) } else { carrying }
     }
 
     /// Does what can be done without waiting.
@@ -399,6 +404,8 @@ fn address_of(carrier: &Option<Carrier>) -> Vec<u8> {
     carrier.as_ref().map(Carrier::address).unwrap_or_default()
 }
 
+/// Between two looks whether the carrier takes what waits.
+const CARRYING_STEP: Duration = Duration::from_micros(200);
 /// Between looks at the sockets.
 const CARRIER_TURNS: usize = 64;
 

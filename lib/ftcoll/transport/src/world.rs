@@ -25,8 +25,6 @@ use std::time::{Duration, Instant};
 
 /// How long a thread that does not drive waits until it looks again, at most.
 const PAUSE: Duration = Duration::from_millis(5);
-/// The longest sleep, whatever is due.
-const SLEEP_MAX: Duration = Duration::from_secs(1);
 /// Between two looks while others are awaited at the beginning.
 const MEETING_STEP: Duration = Duration::from_millis(50);
 /// Between two looks where the others are.
@@ -63,6 +61,8 @@ pub struct Options {
     pub heeds_closing: bool,
     /// Whether connections may be made again (`parting.rs`). All processes say the same.
     pub may_part: bool,
+    /// The longest sleep, whatever is due. Nothing needs it: an event that is missed costs so much.
+    pub sleep: Duration,
     /// What carries the messages, where both ends have it.
     pub transport: Transport,
 }
@@ -77,6 +77,7 @@ impl Default for Options {
             deadline: Duration::from_secs(600),
             heeds_closing: true,
             may_part: false,
+            sleep: Duration::from_secs(1),
             transport: Transport::default(),
         }
     }
@@ -163,6 +164,7 @@ pub(crate) struct Shared {
     bell: OwnedFd,
     /// Who is asked and lives has answered by then.
     pub timeout: Duration,
+    sleep: Duration,
     deadline: Duration,
     pub meeting: Duration,
     /// What looks for the others while all connections are gone.
@@ -206,6 +208,7 @@ impl World {
             epoll,
             bell,
             timeout: options.timeout,
+            sleep: options.sleep,
             deadline: options.deadline,
             meeting: options.meeting,
             seeker: Mutex::default(),
@@ -304,7 +307,7 @@ impl Shared {
 
     /// What the library's own thread does: all that has to be done while nobody is in a call.
     fn attend(&self) {
-        let mut limit = SLEEP_MAX;
+        let mut limit = self.sleep;
         loop {
             net::wait(&self.epoll, limit);
             let mut state = self.lock();
@@ -318,7 +321,7 @@ impl Shared {
                 // Without a descriptor to wait at nothing comes any more, and calls end by
                 // timeouts.
                 let is_working = state.engine.progress().is_ok();
-                limit = state.engine.next_due().unwrap_or(SLEEP_MAX).min(SLEEP_MAX);
+                limit = state.engine.next_due().unwrap_or(self.sleep).min(self.sleep);
                 drop(state);
                 if !is_working {
                     std::thread::sleep(PAUSE);
@@ -398,7 +401,7 @@ impl Shared {
             if state.engine.has_result(to) && !is_done {
                 continue;
             }
-            let due = state.engine.next_due().unwrap_or(SLEEP_MAX).min(left).min(SLEEP_MAX);
+            let due = state.engine.next_due().unwrap_or(self.sleep).min(left).min(self.sleep);
             let due = if apart_since.is_some() { due.min(SEEK_STEP) } else { due };
             let limit = if state.callers > 1 || !is_working { due.min(PAUSE) } else { due };
             state.is_driven = true;

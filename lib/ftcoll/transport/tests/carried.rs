@@ -5,6 +5,7 @@
 mod jobs;
 
 use ftcoll::{Options, Transport};
+use std::time::Duration;
 
 const TRANSPORT: Transport = Transport::Ucx;
 
@@ -29,4 +30,19 @@ fn processes_of_a_host_reach_each_other_beside_the_sockets() {
 #[test]
 fn connections_that_may_be_made_again_are_sockets() {
     assert_eq!(carried(Options { may_part: true, ..jobs::calm() }), [0; 4]);
+}
+
+/// What UCX cannot send at once it says nothing of when it can.
+#[test]
+fn what_waits_to_be_sent_is_sent_without_an_event() {
+    for _ in 0..20 {
+        let options = Options { deadline: Duration::from_secs(60), ..jobs::calm() };
+        jobs::job(4, options, |world| {
+            let comm = world.comm();
+            let mut value = vec![0; 160_000];
+            for _ in 0..10 {
+                assert!(comm.allreduce(&mut value, &jobs::sum()).unwrap().missing.is_empty());
+            }
+        });
+    }
 }

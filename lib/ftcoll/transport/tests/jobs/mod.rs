@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// An event that is missed is one for ever.
 pub fn options() -> Options {
-    Options { transport: TRANSPORT, ..Options::default() }
+    Options { transport: TRANSPORT, sleep: Duration::from_secs(100_000), ..Options::default() }
 }
 
 /// Longer than a starved machine lets a living process be silent: large values have taken a minute
@@ -38,7 +39,7 @@ pub fn job<T: Send + 'static>(
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-fn sum() -> Combine {
+pub fn sum() -> Combine {
     Combine::Predefined(Kind::I64, Op::Sum)
 }
 
