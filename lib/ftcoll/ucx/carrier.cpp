@@ -16,6 +16,7 @@ struct ftc_carrier {
   size_t address_bytes;
   int event_fd;
   size_t waiting;
+  bool has_failed;  // some end, which has not been told
   ftc_end* ends;  // UCX names them as long as the worker lives
 };
 
@@ -26,7 +27,7 @@ struct ftc_end {
   size_t token;
   size_t waiting;
   bool is_near;
-  bool has_failed;
+  bool has_failed, is_told;
   bool is_dropped;
   // What UCX has handed over, and how far it has been read.
   char* data;
@@ -35,8 +36,13 @@ struct ftc_end {
 
 namespace {
 
-// Events in one turn: others get theirs as well.
-constexpr int kProgressMax = 4096;
+// Events in one turn: what has come is read before more is taken.
+constexpr int kProgressMax = 32;
+
+void fail(ftc_end* end) {
+  end->has_failed = true;
+  end->carrier->has_failed = true;
+}
 
 // What is under way: freed when UCX is through.
 struct Parcel {
@@ -48,7 +54,7 @@ struct Parcel {
 void is_sent(void* request, ucs_status_t status, void* user) {
   auto* const parcel = static_cast<Parcel*>(user);
   ftc_end* const end = parcel->end;
-  if (status != UCS_OK) end->has_failed = true;
+  if (status != UCS_OK) fail(end);
   if (!end->is_dropped) {
     end->waiting -= parcel->bytes;
     end->carrier->waiting -= parcel->bytes;
@@ -57,9 +63,7 @@ void is_sent(void* request, ucs_status_t status, void* user) {
   ucp_request_free(request);
 }
 
-void has_failed(void* user, ucp_ep_h, ucs_status_t) {
-  static_cast<ftc_end*>(user)->has_failed = true;
-}
+void has_failed(void* user, ucp_ep_h, ucs_status_t) { fail(static_cast<ftc_end*>(user)); }
 
 ucs_status_t make_context(ftc_carrier& made) {
   ucp_config_t* config = nullptr;
@@ -114,9 +118,11 @@ int event_fd(ftc_carrier* carrier) { return carrier->event_fd; }
 
 int arm(ftc_carrier* carrier) { return ucp_worker_arm(carrier->worker) == UCS_OK ? 0 : 1; }
 
-void progress(ftc_carrier* carrier) {
-  for (int i = 0; i < kProgressMax && ucp_worker_progress(carrier->worker) != 0; ++i) {
+int progress(ftc_carrier* carrier) {
+  for (int i = 0; i < kProgressMax; ++i) {
+    if (ucp_worker_progress(carrier->worker) == 0) return 0;
   }
+  return 1;
 }
 
 const void* address(ftc_carrier* carrier, size_t* bytes) {
@@ -165,7 +171,7 @@ int send(ftc_end* end, const void* data, size_t bytes) {
     return 0;
   }
   std::free(parcel);
-  end->has_failed |= UCS_PTR_IS_ERR(request);
+  if (UCS_PTR_IS_ERR(request)) fail(end);
   return end->has_failed ? -1 : 0;
 }
 
@@ -191,15 +197,22 @@ ptrdiff_t receive(ftc_end* end, void* data, size_t room) {
 }
 
 size_t ready(ftc_carrier* carrier, size_t* tokens, size_t room) {
-  ucp_stream_poll_ep_t found[64];
-  const size_t most = room < 64 ? room : 64;
-  const ssize_t count = ucp_stream_worker_poll(carrier->worker, found, most, 0);
   size_t written = 0;
-  for (ssize_t i = 0; i < count; ++i) {
-    const auto* const end = static_cast<const ftc_end*>(found[i].user_data);
+  while (written < room) {
+    ucp_stream_poll_ep_t found;
+    if (ucp_stream_worker_poll(carrier->worker, &found, 1, 0) != 1) break;
+    const auto* const end = static_cast<const ftc_end*>(found.user_data);
     // Who has not been greeted has connected by itself, and is nobody.
     if (end && !end->is_dropped) tokens[written++] = end->token;
   }
+  if (!carrier->has_failed) return written;
+  ftc_end* end = carrier->ends;
+  for (; end && written < room; end = end->next) {
+    if (!end->has_failed || end->is_told || end->is_dropped) continue;
+    end->is_told = true;
+    tokens[written++] = end->token;
+  }
+  carrier->has_failed = end != nullptr;
   return written;
 }
 

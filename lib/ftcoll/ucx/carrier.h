@@ -27,7 +27,8 @@ typedef struct {
   int (*event_fd)(ftc_carrier *carrier);
   // 0: event_fd() may be waited at; 1: there is something to do at once.
   int (*arm)(ftc_carrier *carrier);
-  void (*progress)(ftc_carrier *carrier);
+  // Does some of what can be done; 0: all of it.
+  int (*progress)(ftc_carrier *carrier);
   // What another process needs for connect().
   const void *(*address)(ftc_carrier *carrier, size_t *bytes);
   // Null: there is no way to that process. The other one connects as well. `is_near`: it is on this
@@ -41,7 +42,8 @@ typedef struct {
   size_t (*waiting)(const ftc_carrier *carrier);
   // How many bytes have come, at most `room` of them; 0: none now; -1: none any more.
   ptrdiff_t (*receive)(ftc_end *end, void *data, size_t room);
-  // Tokens of ends of which something has come since; how many.
+  // Tokens of ends of which something has come since, or that have failed; how many. Less than
+  // there is room for: no others.
   size_t (*ready)(ftc_carrier *carrier, size_t *tokens, size_t room);
   void (*drop)(ftc_end *end);
 } ftc_carrier_table;

@@ -119,7 +119,11 @@ unsafe fn options(given: *const COptions) -> Option<Options> {
     options.deadline = time(given.deadline_ms, options.deadline);
     options.heeds_closing = given.only_silence == 0;
     options.may_part = given.may_part != 0;
-    options.transport = if given.transport == UCX { Transport::Ucx } else { Transport::Tcp };
+    options.transport = match given.transport {
+        0 => Transport::Tcp,
+        UCX => Transport::Ucx,
+        _ => return None,
+    };
     Some(options)
 }
 
@@ -159,7 +163,7 @@ pub unsafe extern "C" fn ftc_listen(
     // SAFETY: the caller's promise.
     let options = unsafe { options(given) };
     let (Some(key), Some(options), Some(out)) = (key, options, door) else {
-        return refuse("ftc_listen: no key, no place for the door, or an address that is no IP");
+        return refuse("ftc_listen: no key, no place for the door, no IP, or no such transport");
     };
     let door = match Door::open(Key::new(*key), options) {
         Ok(door) => door,

@@ -28,7 +28,7 @@ struct Table {
     close: unsafe extern "C" fn(*mut Raw),
     event_fd: unsafe extern "C" fn(*mut Raw) -> c_int,
     arm: unsafe extern "C" fn(*mut Raw) -> c_int,
-    progress: unsafe extern "C" fn(*mut Raw),
+    progress: unsafe extern "C" fn(*mut Raw) -> c_int,
     address: unsafe extern "C" fn(*mut Raw, *mut usize) -> *const u8,
     connect: unsafe extern "C" fn(*mut Raw, *const u8, usize, c_int, usize) -> *mut Raw,
     send: unsafe extern "C" fn(*mut Raw, *const u8, usize) -> c_int,
@@ -78,11 +78,14 @@ fn load() -> Result<&'static Table, String> {
     // Never unloaded: it has threads and handlers that nobody can take back.
     let library: &'static libloading::Library = Box::leak(Box::new(library));
     // SAFETY: carrier.h says what this function is.
-    let table = unsafe {
-        let find = library.get::<extern "C" fn() -> *const Table>(b"ftc_carrier_find\0");
-        find.map_err(|error| error.to_string())?().as_ref()
-    };
-    table.filter(|table| table.abi == ABI).ok_or_else(|| format!("{}: another version", NAME))
+    let find = unsafe { library.get::<extern "C" fn() -> *const u32>(b"ftc_carrier_find\0") };
+    let table = find.map_err(|error| error.to_string())?();
+    // SAFETY: every version begins with its number.
+    if unsafe { table.as_ref() } != Some(&ABI) {
+        return Err(format!("{NAME}: another version"));
+    }
+    // SAFETY: it is this one, and the library stays.
+    Ok(unsafe { &*table.cast::<Table>() })
 }
 
 impl Carrier {
@@ -115,10 +118,10 @@ impl Carrier {
         unsafe { (self.table.arm)(self.raw.as_ptr()) == 0 }
     }
 
-    /// Does what can be done.
-    pub fn progress(&self) {
+    /// Does some of what can be done. False: that was all.
+    pub fn progress(&self) -> bool {
         // SAFETY: the carrier is open.
-        unsafe { (self.table.progress)(self.raw.as_ptr()) };
+        unsafe { (self.table.progress)(self.raw.as_ptr()) != 0 }
     }
 
     /// Whether something waits here to be sent. There is no event when it can be.

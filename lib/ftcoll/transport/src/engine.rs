@@ -331,6 +331,13 @@ impl Engine {
         self.groups.values().filter_map(due_in).chain(step).chain(self.net.next_due()).min()
     }
 
+    /// Has who waits look again, if there is something to do earlier than it knows.
+    pub fn nudge_if_due(&self) {
+        if self.net.next_due().is_some() {
+            self.net.nudge();
+        }
+    }
+
     /// Whether something waits to be sent.
     pub fn is_sending(&self) -> bool {
         self.net.is_sending()

@@ -9,7 +9,7 @@ use crate::wire::{self, PREFIX_BYTES};
 use fermata_ftcoll::Rank;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Instant;
 
 /// Taken from a socket before others get their turn.
@@ -201,6 +201,10 @@ impl Link {
         self.sealed.clear();
         let is_sealed = self.channel.seal(frame, &mut self.sealed).is_ok();
         self.is_deaf = !is_sealed || !end.send(&self.sealed);
+        if self.is_deaf {
+            // Both ends learn it by reading.
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
     }
 
     /// Lets the socket take what waits.

@@ -17,6 +17,7 @@ use crate::link::{Greeting, Link};
 use crate::session::{self, Session, Word};
 use fermata_ftcoll::Rank;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
@@ -27,6 +28,8 @@ const SCRATCH_BYTES: usize = 64 << 10;
 const LISTENER: u64 = u64::MAX;
 /// Of a descriptor that only wakes whoever waits.
 const BELL: u64 = u64::MAX - 1;
+/// Of one that does so once.
+const NUDGE: u64 = u64::MAX - 3;
 /// Of that of the carrier.
 const CARRIER: u64 = u64::MAX - 2;
 
@@ -80,8 +83,10 @@ pub(crate) struct Net {
     bodies: Vec<Vec<u8>>,
     /// Where bytes go beside the sockets. Dropped after the links.
     carrier: Option<Carrier>,
-    /// It has something to do at once.
-    is_busy: bool,
+    /// In how long it has something to do, without an event.
+    carrier_due: Option<Duration>,
+    /// Wakes whoever waits, once.
+    nudge: OwnedFd,
 }
 
 impl Net {
@@ -110,8 +115,10 @@ impl Net {
             scratch: vec![0; SCRATCH_BYTES],
             bodies: Vec::new(),
             carrier,
-            is_busy: false,
+            carrier_due: None,
+            nudge: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         };
+        epoll::add(&*net.epoll, &net.nudge, EventData::new_u64(NUDGE), EventFlags::IN)?;
         if let Some(carrier) = &net.carrier {
             let data = EventData::new_u64(CARRIER);
             epoll::add(&*net.epoll, carrier.event_fd(), data, EventFlags::IN)?;
@@ -158,10 +165,9 @@ impl Net {
     pub fn send(&mut self, to: Rank, frame: &[u8]) {
         let Some(&peer) = self.peers.get(to as usize) else { return };
         if peer != Peer::Lost {
-            if self.keeps {
-                self.sessions[to as usize].keep(frame);
-            } else if self.carrier.is_some() {
-                self.sessions[to as usize].count();
+            match &mut self.sessions[to as usize] {
+                session if self.keeps => session.keep(frame),
+                session => session.count(),
             }
         }
         if let Peer::Linked(at) = peer {
@@ -196,7 +202,13 @@ impl Net {
     /// In how long there is something to do without an event, if there is.
     pub fn next_due(&self) -> Option<Duration> {
         let carrying = self.is_carrying().then_some(CARRYING_STEP);
-        if self.is_busy { Some(Duration::ZERO) } else { carrying }
+        self.carrier_due.into_iter().chain(carrying).min()
+    }
+
+    /// Has who waits look at the time again: something is due earlier.
+    pub fn nudge(&self) {
+        // A counter at its end is one that wakes.
+        let _ = rustix::io::write(&self.nudge, &1u64.to_ne_bytes());
     }
 
     /// Does what can be done without waiting.
@@ -211,6 +223,10 @@ impl Net {
             match event.data.u64() {
                 LISTENER => self.accept(),
                 BELL | CARRIER => {}
+                NUDGE => {
+                    // Nothing to be read is one that has been heard.
+                    let _ = rustix::io::read(&self.nudge, &mut [0; 8]);
+                }
                 token => self.serve(usize::try_from(token).unwrap_or(usize::MAX), arrivals),
             }
         }
@@ -269,31 +285,51 @@ impl Net {
 
     /// Reads what has come beside the socket of a link. False: it is malformed, or at its end.
     fn serve_end(&mut self, at: usize, arrivals: &mut Vec<Arrival>) -> bool {
-        let (Some(carrier), Some(link)) = (&self.carrier, &mut self.links[at]) else { return true };
-        carrier.progress();
-        let bodies = &mut self.bodies;
-        bodies.clear();
-        let is_alive = link.read_end(&mut self.scratch, |body| bodies.push(body.to_vec()));
-        self.hand_over_all(at, arrivals) && is_alive
+        loop {
+            let (Some(carrier), Some(link)) = (&self.carrier, &mut self.links[at]) else {
+                return true;
+            };
+            let is_more = carrier.progress();
+            let bodies = &mut self.bodies;
+            bodies.clear();
+            let is_alive = link.read_end(&mut self.scratch, |body| bodies.push(body.to_vec()));
+            if !self.hand_over_all(at, arrivals) || !is_alive {
+                return false;
+            }
+            if !is_more {
+                return true;
+            }
+        }
     }
 
     fn serve_carrier(&mut self, arrivals: &mut Vec<Arrival>) {
         let mut tokens = [0; 64];
+        let mut idle = 0;
         for _ in 0..CARRIER_TURNS {
             let Some(carrier) = &self.carrier else { return };
-            carrier.progress();
+            let is_more = carrier.progress();
             let ready = carrier.ready(&mut tokens);
-            self.is_busy = !ready.is_empty() || !carrier.arm();
             for &at in ready {
                 if self.links.get(at).is_some_and(Option::is_some) && !self.serve_end(at, arrivals)
                 {
                     self.drop_link(at, arrivals);
                 }
             }
-            if !self.is_busy {
+            if is_more || !ready.is_empty() {
+                idle = 0;
+            } else if self.carrier.as_ref().is_none_or(Carrier::arm) {
+                self.carrier_due = None;
+                return;
+            } else {
+                idle += 1;
+            }
+            // It also says so while what it has to send to a dead process waits, for ever.
+            if idle == CARRIER_IDLE {
+                self.carrier_due = Some(CARRYING_STEP);
                 return;
             }
         }
+        self.carrier_due = Some(Duration::ZERO);
     }
 
     fn hand_over_all(&mut self, at: usize, arrivals: &mut Vec<Arrival>) -> bool {
@@ -305,6 +341,7 @@ impl Net {
 
     /// Takes the bodies that have come from a process. False: one is malformed.
     fn hand_over(&mut self, at: usize, from: Rank, arrivals: &mut Vec<Arrival>) -> bool {
+        let is_told = self.is_told_of(at);
         let session = &mut self.sessions[from as usize];
         for body in self.bodies.drain(..) {
             let answer = match session::word(&body) {
@@ -323,10 +360,9 @@ impl Net {
                     continue;
                 }
                 None => {
-                    let is_counted = self.keeps || self.carrier.is_some();
-                    let receipt = if is_counted { session.note(&body) } else { None };
+                    let receipt = session.note(&body);
                     arrivals.push(Arrival::Body(from, body));
-                    receipt
+                    receipt.filter(|_| is_told)
                 }
             };
             if let (Some(frame), Some(link)) = (answer, &mut self.links[at]) {
@@ -408,6 +444,8 @@ fn address_of(carrier: &Option<Carrier>) -> Vec<u8> {
 const CARRYING_STEP: Duration = Duration::from_micros(200);
 /// Between looks at the sockets.
 const CARRIER_TURNS: usize = 64;
+/// Without anything that has come, though the carrier says that it has something to do.
+const CARRIER_IDLE: u32 = 4;
 
 const NO_TIME: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
 

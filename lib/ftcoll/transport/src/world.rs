@@ -61,7 +61,8 @@ pub struct Options {
     pub heeds_closing: bool,
     /// Whether connections may be made again (`parting.rs`). All processes say the same.
     pub may_part: bool,
-    /// The longest sleep, whatever is due. Nothing needs it: an event that is missed costs so much.
+    /// The longest sleep, whatever is due. Between calls and in them nothing needs it; strangers,
+    /// and members that are not found again after a parting, are given up so much later.
     pub sleep: Duration,
     /// What carries the messages, where both ends have it.
     pub transport: Transport,
@@ -297,7 +298,9 @@ impl Shared {
             let mut state = self.lock();
             state.engine.ask();
             let is_said = !state.engine.is_sending() && !state.engine.is_owing();
-            if is_said || Instant::now() >= until || state.engine.progress().is_err() {
+            // What has come is for who drives, if somebody does.
+            let is_working = state.is_driven || state.engine.progress().is_ok();
+            if is_said || Instant::now() >= until || !is_working {
                 return is_said;
             }
             drop(state);
@@ -344,8 +347,13 @@ impl Shared {
         state.engine.take_group(to.group)?;
         state.callers += 1;
         state.engine.start(to, operation, value, op);
+        if state.is_driven {
+            state.engine.nudge_if_due();
+        }
         let (mut state, verdict) = self.wait_for(state, to, begun, until);
         state.callers -= 1;
+        // For the library's own thread, or another caller's.
+        state.engine.nudge_if_due();
         state.engine.release_group(to.group, verdict.is_some());
         drop(state);
         self.turn.notify_all();

@@ -169,6 +169,9 @@ impl Net {
     pub fn ask(&mut self) {
         for rank in 0..self.peers.len() {
             let Peer::Linked(at) = self.peers[rank] else { continue };
+            if !self.is_told_of(at) {
+                continue;
+            }
             let Some(question) = self.sessions[rank].ask() else { continue };
             if let Some(link) = &mut self.links[at] {
                 link.send(&question);
@@ -179,10 +182,17 @@ impl Net {
 
     /// Whether somebody who is connected has not said of all that was sent to it that it came.
     pub fn is_owing(&self) -> bool {
-        let owed = |(peer, session): (&Peer, &Session)| {
-            matches!(peer, Peer::Linked(_)) && session.is_owing()
+        let owed = |(peer, session): (&Peer, &Session)| match *peer {
+            Peer::Linked(at) => session.is_owing() && self.is_told_of(at),
+            _ => false,
         };
         self.peers.iter().zip(&self.sessions).any(owed)
+    }
+
+    /// Whether it matters what the other end of a link has got: it may be made again, or its socket
+    /// ends before what was said beside it has come.
+    pub(super) fn is_told_of(&self, at: usize) -> bool {
+        self.keeps || self.links[at].as_ref().is_some_and(Link::speaks_by_end)
     }
 
     /// Whether this process may never have what was sent to it unless it finds this one again.

@@ -27,8 +27,18 @@ pub fn job<T: Send + 'static>(
     options: Options,
     work: impl Fn(World) -> T + Send + Sync + 'static,
 ) -> Vec<T> {
+    mixed_job(size, move |_| options, work)
+}
+
+/// The same where each process has options of its own.
+pub fn mixed_job<T: Send + 'static>(
+    size: Rank,
+    options: impl Fn(Rank) -> Options,
+    work: impl Fn(World) -> T + Send + Sync + 'static,
+) -> Vec<T> {
     let key = Key::generate().unwrap();
-    let doors: Vec<_> = (0..size).map(|_| Door::open(key.clone(), options).unwrap()).collect();
+    let open = |rank| Door::open(key.clone(), options(rank)).unwrap();
+    let doors: Vec<_> = (0..size).map(open).collect();
     let addresses: Vec<_> = doors.iter().map(Door::address).collect();
     let work = Arc::new(work);
     let run = |(rank, door): (Rank, Door)| {
