@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--every auto`: how a job paces its checkpoints by a plan, as long as there is one level, the
-//! job's directory.
+//! `--every auto`: how a job paces its checkpoints by a plan. Its levels are those of `--levels`,
+//! else the job's directory.
 //!
 //! What fails how often comes from the machine's description, the file that `fermata plan` reads.
-//! What a checkpoint costs is guessed from it for the first one, and measured from then on.
+//! What a checkpoint and a level cost is guessed from it for the first one, and measured from then
+//! on. What none of the levels survives is left out: the job begins anew then, however often it was
+//! saved.
 
 use crate::output::parse_every;
 use crate::plan;
 use anyhow::Result;
 use clap::{Args, ValueHint};
 use fermata_launch::start::Start;
+use fermata_levels::Chain;
 use fermata_plan::follow::Follower;
 use fermata_plan::optimise::Planner;
 use fermata_plan::pace::Every as Pace;
 use fermata_plan::placement::Order;
+use fermata_plan::{System, SystemError};
 use fermata_types::Every;
 use std::path::{Path, PathBuf};
 
@@ -33,21 +37,46 @@ pub struct PaceArgs {
     pub site: Option<PathBuf>,
 }
 
-/// When a job on so many nodes saves of itself.
+/// When a job on so many nodes saves of itself; `levels`: those on its hosts, if any.
 ///
 /// # Errors
 /// The machine's description cannot be read, or makes no sense; the usage is wrong then.
-pub fn pace(every: Every, machine: Option<&Path>, nodes: usize) -> Result<Pace> {
+pub fn pace(
+    every: Every,
+    machine: Option<&Path>,
+    nodes: usize,
+    levels: Option<&Chain>,
+) -> Result<Pace> {
     match every {
         Every::Never => Ok(Pace::Never),
         Every::Ms(ms) => Ok(Pace::Fixed(ms)),
         Every::Auto => {
             let mut system = plan::described(machine)?;
             system.nodes = u32::try_from(nodes.max(1)).unwrap_or(u32::MAX);
-            plan::only_shared(&mut system);
-            let planner = Planner::new(&system, Order::Groups).map_err(plan::refused)?;
-            let planned = planner.best().ok_or_else(plan::nothing_helps)?;
+            match levels {
+                None => plan::only_shared(&mut system),
+                Some(chain) => {
+                    plan::only_these(&mut system, chain);
+                    system.behind = true;
+                }
+            }
+            let planner = planner(&mut system)?;
+            let all: Vec<usize> = (0..system.level.len()).collect();
+            // A level that adds nothing to the others is in no plan.
+            let planned = planner.best_of(&all).or_else(|| planner.best());
+            let planned = planned.ok_or_else(plan::nothing_helps)?;
             Ok(Pace::Auto(Box::new(Follower::new(planner, planned))))
+        }
+    }
+}
+
+fn planner(system: &mut System) -> Result<Planner> {
+    loop {
+        match Planner::new(system, Order::Groups) {
+            Err(SystemError::NothingSurvives(name)) if system.failure.len() > 1 => {
+                system.failure.retain(|failure| failure.name != name);
+            }
+            made => return made.map_err(plan::refused),
         }
     }
 }
@@ -57,7 +86,7 @@ pub fn pace(every: Every, machine: Option<&Path>, nodes: usize) -> Result<Pace> 
 /// # Errors
 /// As `pace`.
 pub fn check(start: &Start) -> Result<()> {
-    pace(start.every.unwrap_or_default(), start.machine.as_deref(), 1).map(|_| ())
+    pace(start.every.unwrap_or_default(), start.machine.as_deref(), 1, None).map(|_| ())
 }
 
 /// A path for a job's record: whoever reads it is elsewhere.
@@ -85,7 +114,7 @@ level = [{ kind = "local" }, { kind = "shared", bandwidth = "1000GB" }]
 "#,
         )
         .unwrap();
-        let interval_s = |nodes| match pace(Every::Auto, Some(&path), nodes).unwrap() {
+        let interval_s = |nodes| match pace(Every::Auto, Some(&path), nodes, None).unwrap() {
             Pace::Auto(follower) => follower.planned().plan.interval_s,
             other => panic!("{other:?}"),
         };
@@ -95,9 +124,26 @@ level = [{ kind = "local" }, { kind = "shared", bandwidth = "1000GB" }]
     }
 
     #[test]
+    fn levels_on_hosts_are_planned_for_what_they_survive() {
+        let planned = |levels: &str| {
+            let chain = levels.parse().unwrap();
+            match pace(Every::Auto, None, 16, Some(&chain)).unwrap() {
+                Pace::Auto(follower) => follower.planned().plan.clone(),
+                other => panic!("{other:?}"),
+            }
+        };
+        let all = planned("local,partner,shared");
+        assert_eq!(all.levels, [0, 1, 2]);
+        assert!(all.period(1) >= 1 && all.period(2) > all.period(1), "{all:?}");
+        // Nothing here survives an outage of the system.
+        assert_eq!(planned("local,xor").levels, [0, 1]);
+        assert_eq!(planned("local,partner,rs2,shared").levels.len(), 4);
+    }
+
+    #[test]
     fn a_machine_that_is_not_there_is_told_at_once() {
-        let error = pace(Every::Auto, Some(Path::new("/nonexistent/m.toml")), 1).unwrap_err();
+        let error = pace(Every::Auto, Some(Path::new("/nonexistent/m.toml")), 1, None).unwrap_err();
         assert!(error.to_string().contains("/nonexistent/m.toml"), "{error}");
-        assert!(matches!(pace(Every::Ms(5), None, 1), Ok(Pace::Fixed(5))));
+        assert!(matches!(pace(Every::Ms(5), None, 1, None), Ok(Pace::Fixed(5))));
     }
 }

@@ -5,6 +5,7 @@ use crate::exit::usage;
 use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
+use fermata_levels::{Chain, Level};
 use fermata_plan::optimise::{Planned, Planner};
 use fermata_plan::placement::Order;
 use fermata_plan::simple::daly;
@@ -95,6 +96,29 @@ pub fn described(file: Option<&Path>) -> Result<System> {
     let text =
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     toml::from_str(&text).map_err(|error| usage(format!("{}: {error}", path.display())))
+}
+
+/// Leaves these levels: those of the description, else as they are assumed to be.
+pub fn only_these(system: &mut System, chain: &Chain) {
+    let described = std::mem::take(&mut system.level);
+    let of = |wanted: &Level| {
+        let (kind, parities) = match *wanted {
+            Level::Local => (KindName::Local, None),
+            Level::Partner => (KindName::Partner, None),
+            Level::Xor => (KindName::Xor, None),
+            Level::Rs(parities) => (KindName::Rs, Some(parities)),
+            Level::Shared => (KindName::Shared, None),
+        };
+        let is_it = |spec: &&LevelSpec| {
+            spec.kind == kind && (parities.is_none() || spec.parities == parities)
+        };
+        let mut spec = described.iter().find(is_it).cloned().unwrap_or_else(|| level(kind));
+        if wanted.parities() > 0 {
+            (spec.set, spec.parities) = (Some(spec.set.unwrap_or(8).min(system.nodes)), parities);
+        }
+        spec
+    };
+    system.level = chain.levels().iter().map(of).collect();
 }
 
 /// Leaves the shared directory as the only level: one of the description, else one that is assumed.

@@ -90,7 +90,12 @@ pub fn start_coordinator(job: &JobDir, record: &mut JobRecord, service: Service)
         restart: hints::restart_from_anywhere(job),
         checkpointer: record.checkpointer,
         keep: record.keep,
-        every: auto::pace(service.every, service.machine.as_deref(), service.nodes as usize)?,
+        every: auto::pace(
+            service.every,
+            service.machine.as_deref(),
+            service.nodes as usize,
+            service.levels.as_ref(),
+        )?,
         // What stays on the hosts does not meet others' there.
         site: service.site.filter(|_| service.levels.is_none()),
         nodes: service.nodes.max(1),

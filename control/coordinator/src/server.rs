@@ -279,6 +279,10 @@ impl Server {
                 }
                 None
             }
+            Action::Promote { epoch, level } => {
+                let given = self.storage_worker.promote(epoch, level);
+                (!given).then_some(Event::PromotionFailed { level })
+            }
             Action::Prune => (!self.storage_worker.prune()).then(|| Event::Pruned(Vec::new())),
             Action::Signalled { signal, .. } => {
                 if let Ok(mut signals) = self.shared.signals.lock() {

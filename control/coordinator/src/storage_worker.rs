@@ -70,6 +70,11 @@ impl StorageWorker {
         self.levels.as_ref().is_some_and(|levels| levels.discard(epoch))
     }
 
+    /// A level is to be made of a snapshot that is stored. False: there is nobody to do it.
+    pub(crate) fn promote(&self, epoch: u32, level: usize) -> bool {
+        self.levels.as_ref().is_some_and(|levels| levels.promote(epoch, level))
+    }
+
     fn give(&mut self, task: Task) -> bool {
         let given = self.tasks.send(task).is_ok();
         self.count(given)

@@ -466,6 +466,8 @@ mod asking;
 mod ends;
 #[path = "history_tests.rs"]
 mod history;
+#[path = "planned_tests.rs"]
+mod planned;
 #[path = "signalled_tests.rs"]
 mod signalled;
 #[path = "storing_tests.rs"]

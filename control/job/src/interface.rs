@@ -74,6 +74,18 @@ pub enum Event {
     Stored(u32, Result<String, DiskError>),
     /// The answer to `Action::Prune`: the old snapshots that are gone. Said once at the beginning.
     Pruned(Vec<String>),
+    /// The answer to `Action::Promote`: the level is made. It took so long.
+    Promoted {
+        /// Its place among the run's.
+        level: usize,
+        /// Milliseconds.
+        took_ms: u64,
+    },
+    /// The answer to `Action::Promote`: it is not made, and will not be.
+    PromotionFailed {
+        /// Its place among the run's.
+        level: usize,
+    },
     /// All ranks are to end: mpirun cannot end those of some host any more.
     EndRanks,
     /// The site's service has answered the offer of this number.
@@ -142,6 +154,13 @@ pub enum Action {
     Commit(CommitPlan),
     /// Remove the partial snapshot.
     Discard(u32),
+    /// Make this level of a snapshot that is stored; answer with `Promoted` or `PromotionFailed`.
+    Promote {
+        /// The snapshot.
+        epoch: u32,
+        /// Its place among the run's.
+        level: usize,
+    },
     /// Remove old snapshots; answer with `Pruned`. No checkpoint begins before.
     Prune,
     /// A signal that is to save the job has come to a rank, or to a process that becomes one; the

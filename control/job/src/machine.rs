@@ -98,6 +98,14 @@ impl Machine {
             Event::Stored(epoch, result) => self.on_stored(epoch, result, now_ms),
             Event::Pruned(old) => self.on_pruned(&old),
             Event::EndRanks => self.end_ranks(GIVEN_UP),
+            Event::Promoted { level, took_ms } => {
+                let place = self.place_of(level);
+                self.pace(&Paced::Promoted { place, took_ms }, now_ms);
+            }
+            Event::PromotionFailed { level } => {
+                let place = self.place_of(level);
+                self.pace(&Paced::PromotionFailed { place }, now_ms);
+            }
             Event::Advised(number, answer) => {
                 self.advise(|advice| advice.answered(number, answer, now_ms), now_ms);
             }
@@ -328,7 +336,14 @@ impl Machine {
         self.advise(|advice| advice.on_time(now_ms), now_ms);
     }
 
-    /// Tells the pace, and does what it says. Time passes by itself, and there is one level.
+    /// Where a level of the run is in the plan.
+    fn place_of(&self, level: usize) -> usize {
+        let planned = self.pace.follower().map(|follower| &follower.planned().plan.levels);
+        planned.and_then(|levels| levels.iter().position(|one| *one == level)).unwrap_or_default()
+    }
+
+    /// Tells the pace, and does what it says. Time passes by itself. One level at a time is made
+    /// anyway, so none has to pause for another.
     fn pace(&mut self, event: &Paced, now_ms: u64) {
         for action in self.pace.step(event, now_ms) {
             match action {
@@ -342,7 +357,13 @@ impl Machine {
                     let every_ms = self.pace.interval_ms().unwrap_or_default();
                     self.advise(|advice| advice.due(due_ms, every_ms, now_ms), now_ms);
                 }
-                Due::Promote { .. } | Due::Pause { .. } => {}
+                Due::Promote { epoch, place } => {
+                    let planned = self.pace.follower().map(|f| &f.planned().plan.levels);
+                    if let Some(&level) = planned.and_then(|levels| levels.get(place)) {
+                        self.out.push(Action::Promote { epoch, level });
+                    }
+                }
+                Due::Pause { .. } => {}
             }
         }
     }

@@ -7,9 +7,10 @@
 //!       └──> superseded by a newer snapshot
 //! ```
 //!
-//! One level of one snapshot is made at a time. Of those that wait it is the one of a level that
-//! has not been made for the longest time: else a fast level would keep a slow one from ever being
-//! made. Nothing is made again once it has failed; the next snapshot is.
+//! Each snapshot is to have all levels, unless a plan says which are *wanted* of which. One level
+//! of one snapshot is made at a time. Of those that wait it is that of a level that has not been
+//! made for the longest time: else a fast level would keep a slow one from ever being made.
+//! Nothing is made again once it has failed; the next snapshot is.
 //!
 //! Invariant: what is done is dropped only when as many newer snapshots as are kept are done at the
 //!            same level or a stronger one.
@@ -35,6 +36,8 @@ pub struct Config {
     pub keep: u32,
     /// A level of which nothing is heard for so long has failed.
     pub deadline_ms: u64,
+    /// Levels are made when they are wanted, not of each snapshot.
+    pub on_demand: bool,
 }
 
 /// What has happened.
@@ -42,6 +45,13 @@ pub struct Config {
 pub enum Event {
     /// All hosts have their images of a new snapshot, durably.
     Saved(Id),
+    /// This level of it is to be made.
+    Wanted {
+        /// Of which snapshot.
+        id: Id,
+        /// Which level.
+        level: Level,
+    },
     /// A host has made its share, durably.
     Made {
         /// Of which attempt.
@@ -219,6 +229,7 @@ impl Promotion {
         let mut actions = Vec::new();
         match event {
             Event::Saved(id) => self.saved(id),
+            Event::Wanted { id, level } => self.wanted(id, level),
             Event::Advanced { attempt } => self.heard(attempt, now_ms),
             Event::Made { attempt, host } => {
                 self.heard(attempt, now_ms);
@@ -255,21 +266,32 @@ impl Promotion {
         }
     }
 
-    /// What waits of older snapshots is superseded.
+    /// What waits of older snapshots is superseded, unless it was wanted of those.
     fn saved(&mut self, id: Id) {
         let is_newest = self.snapshots.keys().all(|known| *known < id);
         if !is_newest || !self.dead.is_empty() {
             return;
         }
-        for kept in self.snapshots.values_mut() {
-            kept.levels.retain(|_, status| *status != Status::Queued);
+        let mut levels = BTreeMap::from([(Level::Local, Status::Done)]);
+        if !self.config.on_demand {
+            for kept in self.snapshots.values_mut() {
+                kept.levels.retain(|_, status| *status != Status::Queued);
+            }
+            let others = self.config.chain.levels().iter().filter(|level| **level != Level::Local);
+            levels.extend(others.map(|level| (*level, Status::Queued)));
         }
-        let status = |level: &Level| match level {
-            Level::Local => (*level, Status::Done),
-            _ => (*level, Status::Queued),
-        };
-        let levels = self.config.chain.levels().iter().map(status).collect();
         self.snapshots.insert(id, Kept { levels, is_earlier: false });
+    }
+
+    /// Only what its hosts still have can be made, and nothing twice.
+    fn wanted(&mut self, id: Id, level: Level) {
+        let kept = self.snapshots.get_mut(&id).filter(|kept| !kept.is_earlier);
+        let Some(kept) = kept.filter(|kept| kept.levels.contains_key(&Level::Local)) else {
+            return;
+        };
+        if self.config.chain.levels().contains(&level) {
+            kept.levels.entry(level).or_insert(Status::Queued);
+        }
     }
 
     fn made(&mut self, attempt: u64, host: u32, actions: &mut Vec<Action>) {

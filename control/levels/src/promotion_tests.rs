@@ -7,7 +7,8 @@ fn id(epoch: u32) -> Id {
 
 fn promotion(chain: &str, keep: u32) -> Promotion {
     let chain = chain.parse().unwrap();
-    Promotion::new(Config { chain, hosts: 2, keep, deadline_ms: 1000 }, &BTreeMap::new())
+    let config = Config { chain, hosts: 2, keep, deadline_ms: 1000, on_demand: false };
+    Promotion::new(config, &BTreeMap::new())
 }
 
 /// Which level is begun, of which snapshot, in which attempt.
@@ -122,11 +123,37 @@ fn what_earlier_runs_have_left_goes_when_it_is_old() {
         (id(1), BTreeSet::from([Level::Local, Level::Xor])),
         (id(2), BTreeSet::from([Level::Local, Level::Xor])),
     ]);
-    let config =
-        Config { chain: "local,xor".parse().unwrap(), hosts: 2, keep: 1, deadline_ms: 1000 };
+    let config = Config {
+        chain: "local,xor".parse().unwrap(),
+        hosts: 2,
+        keep: 1,
+        deadline_ms: 1000,
+        on_demand: false,
+    };
     let mut machine = Promotion::new(config, &earlier);
     assert_eq!(machine.step(Event::Tick, 0), [], "a host of theirs may be lost");
     machine.step(Event::Saved(id(3)), 0);
     let gone = dropped(&finish(&mut machine, 1));
     assert_eq!(gone, [(1, Level::Xor), (1, Level::Local), (2, Level::Xor), (2, Level::Local)]);
+}
+
+#[test]
+fn on_demand_only_what_is_wanted_is_made_and_of_what_is_there() {
+    let chain = "local,partner,shared".parse().unwrap();
+    let config = Config { chain, hosts: 2, keep: 1, deadline_ms: 1000, on_demand: true };
+    let mut machine = Promotion::new(config, &BTreeMap::new());
+    assert_eq!(machine.step(Event::Saved(id(1)), 0), []);
+    assert!(machine.is_idle());
+    let wanted = |epoch, level| Event::Wanted { id: id(epoch), level };
+    assert_eq!(begun(&machine.step(wanted(1, Level::Partner), 0)).unwrap(), (1, 1, Level::Partner));
+    assert_eq!(machine.step(wanted(1, Level::Shared), 0), [], "one at a time");
+    assert_eq!(machine.step(wanted(1, Level::Xor), 0), [], "no level of this run");
+    // A newer snapshot takes nothing from what is wanted of an older one.
+    assert_eq!(machine.step(Event::Saved(id(2)), 0), []);
+    assert_eq!(begun(&finish(&mut machine, 1)).unwrap(), (2, 1, Level::Shared));
+    assert_eq!(machine.step(wanted(1, Level::Partner), 0), [], "not again");
+    finish(&mut machine, 2);
+    assert_eq!(status(&machine, 2, Level::Partner), None);
+    // Of what is gone nothing can be made.
+    assert_eq!(machine.step(wanted(7, Level::Partner), 0), []);
 }

@@ -1,18 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots that stay on the hosts of their job: hosts die with their disks, and the job continues
 from what the others have. Only with --cluster."""
-from support import mpis
+import re
+
+from support import mpis, process
 from support.cases import check, check_equal, timeout
 from support.cluster import Cluster
-from support.cluster_job import expected
-from support.levels import (begun, check_on_hosts, lose, store_of, wait_for_level, wait_until_kept,
-                            wait_until_restarted)
+from support.cluster_job import Job, expected
+from support.levels import (begun, check_on_hosts, kept_on_hosts, lose, store_of, wait_for_level,
+                            wait_until_kept, wait_until_restarted)
 
 HOSTS = 4
 HOW = {"partner": ("rank 2 of node2: from the copy on node",),
        "xor": ("rank 2 of node2: rebuilt from xor set 0 (node0, node1, node3)",),
        "rs2": ("rank 2 of node2: rebuilt from rs2 set 0 (node0, node1)",
                "rank 3 of node3: rebuilt from rs2 set 0 (node0, node1)")}
+# Costs are measured; what fails makes it a checkpoint in about a second.
+MACHINE = """\
+nodes = 4
+bytes-per-node = "2MB"
+relaunch = "1s"
+bandwidth = { local = "200MB", network = "200MB" }
+failure = [{ name = "rank", mttf = "3m" }, { name = "node", mttf = "2d" },
+           { name = "system", mttf = "1y" }]
+level = [{ kind = "shared", bandwidth = "100MB" }]
+"""
 LOST = {"rs2": ("node2", "node3")}
 
 
@@ -55,6 +67,28 @@ def _retried(mpi):
             check(HOW["xor"][0] in job.running.err, job.running.err)
             check_equal(job.checksum(), expected(), "checksum")
     return test
+
+
+@timeout(300)
+def test_a_plan_says_which_levels_are_made_when(work):
+    """Where ranks fail much more often than hosts, not each snapshot is copied."""
+    with Cluster(work, HOSTS) as cluster:
+        (cluster.tmp("node0") / "machine.toml").write_text(MACHINE)
+        job = Job(cluster, "mpich", directory="/tmp/jobs")
+        job.start("mpich", HOSTS, *kept_on_hosts("partner,shared"), "--every", "auto",
+                  "--machine", "/tmp/machine.toml")
+        job.wait_for_step(4)
+        copied = re.compile(r"checkpoint (\d+): partner is done")
+        process.wait_until(lambda: len(copied.findall(job.log())) >= 2, "two copies", 120)
+        first, second = map(int, copied.findall(job.log())[:2])
+        check(second > first + 1, f"checkpoints {first} and {second} were copied\n{job.log()}")
+        lose(cluster, "node2")
+        job.running.wait(90)
+        job.restart("mpich", None)
+        job.running.wait_for("is taken from the hosts", 90)
+        taken = re.search(r"checkpoint (\d+) is taken from the hosts", job.running.err)
+        check(int(taken[1]) >= second, job.running.err)
+        check_equal(job.checksum(), expected(), "checksum")
 
 
 def _shared(mpi):

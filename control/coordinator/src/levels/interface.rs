@@ -25,6 +25,8 @@ pub(crate) enum Event {
     Commit(Box<Manifest>),
     /// The checkpoint has not come about.
     Discard(u32),
+    /// A plan wants this level of the chain of this checkpoint; `Made` or `NotMade` follows.
+    Wanted { epoch: u32, level: usize },
     /// Something of a task is done.
     Promotes(u64),
     /// A task of this host has come to its end.
@@ -50,6 +52,10 @@ pub(crate) enum Action {
     Clear(u32),
     /// The snapshot there goes.
     Remove(u32),
+    /// What was wanted is made; making it took so long.
+    Made { level: usize, took_ms: u64 },
+    /// It is not, and will not be.
+    NotMade { level: usize },
     /// For the log.
     Say(String),
 }

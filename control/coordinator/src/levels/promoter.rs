@@ -48,6 +48,7 @@ struct Making {
     attempt: u64,
     id: Id,
     level: Level,
+    begun_ms: u64,
     sums: BTreeMap<u32, Vec<Sum>>,
     /// Who has not noted it.
     missing: BTreeSet<String>,
@@ -58,6 +59,9 @@ pub(crate) struct Promoter {
     chain: Chain,
     groups: Groups,
     keep: u32,
+    /// Levels are made when a plan wants them.
+    on_demand: bool,
+    wanted: Vec<(Id, Level)>,
     /// Where stores are read, of the hosts that are there.
     there: BTreeMap<String, String>,
     earlier: Earlier,
@@ -75,11 +79,13 @@ pub(crate) struct Promoter {
 }
 
 impl Promoter {
-    pub(crate) fn new(chain: Chain, groups: Groups, keep: u32) -> Self {
+    pub(crate) fn new(chain: Chain, groups: Groups, keep: u32, on_demand: bool) -> Self {
         Self {
             chain,
             groups,
             keep,
+            on_demand,
+            wanted: Vec::new(),
             there: BTreeMap::new(),
             earlier: Earlier::default(),
             restored: None,
@@ -128,6 +134,7 @@ impl Promoter {
                     self.tell_all(&Discard { epoch, taken_ms }.into(), &mut out);
                 }
             }
+            Event::Wanted { epoch, level } => self.want(epoch, level, now_ms, &mut out),
             Event::Promotes(task) => {
                 if let Some(Task::Make { attempt, .. } | Task::Note { attempt }) =
                     self.tasks.get(&task)
@@ -263,16 +270,6 @@ impl Promoter {
         self.is_whole(kept, now_ms, out);
     }
 
-    /// The snapshot that the run was restarted from was made anew on its hosts: as soon as all are
-    /// there it gets from level to level as well, if no other has done so before.
-    fn take_up(&mut self, now_ms: u64, out: &mut Vec<Action>) {
-        let is_there = |home: &Home| self.there.contains_key(&home.host);
-        if self.restored.as_ref().is_some_and(|kept| kept.snapshot.homes.iter().all(is_there)) {
-            let restored = self.restored.take().filter(|_| self.run.is_none());
-            restored.into_iter().for_each(|kept| self.is_whole(kept, now_ms, out));
-        }
-    }
-
     /// A snapshot has come about. The first one tells which hosts the run is on.
     fn is_whole(&mut self, kept: Kept, now_ms: u64, out: &mut Vec<Action>) {
         let id = kept.snapshot.id;
@@ -288,6 +285,7 @@ impl Promoter {
                 hosts: u32::try_from(hosts.len()).unwrap_or(u32::MAX),
                 keep: self.keep,
                 deadline_ms: LEVEL_SILENCE_MS,
+                on_demand: self.on_demand,
             };
             self.run = Some((Promotion::new(config, &earlier), hosts));
         }
@@ -304,19 +302,24 @@ impl Promoter {
         while let Some(event) = events.pop() {
             let Some((promotion, _)) = &mut self.run else { return };
             for action in promotion.step(event, now_ms) {
-                events.extend(self.perform(action, out));
+                events.extend(self.perform(action, now_ms, out));
             }
         }
+        self.tell_the_plan(now_ms, out);
         self.forget_records();
     }
 
     fn perform(
         &mut self,
         action: promotion::Action,
+        now_ms: u64,
         out: &mut Vec<Action>,
     ) -> Option<promotion::Event> {
         match action {
             promotion::Action::Make { attempt, id, level, host } => {
+                if self.making.as_ref().is_none_or(|making| making.attempt != attempt) {
+                    self.begin(attempt, id, level, now_ms, out);
+                }
                 self.make(attempt, id, level, host, out)
             }
             promotion::Action::Note { attempt, id, level } => self.note(attempt, id, level, out),
@@ -357,6 +360,14 @@ impl Promoter {
         }
     }
 
+    fn begin(&mut self, attempt: u64, id: Id, level: Level, now_ms: u64, out: &mut Vec<Action>) {
+        let (sums, missing, begun_ms) = (BTreeMap::new(), BTreeSet::new(), now_ms);
+        self.making = Some(Making { attempt, id, level, begun_ms, sums, missing });
+        if level == Level::Shared {
+            out.push(Action::MakeRoom(attempt, id.epoch));
+        }
+    }
+
     fn make(
         &mut self,
         attempt: u64,
@@ -365,13 +376,6 @@ impl Promoter {
         host: u32,
         out: &mut Vec<Action>,
     ) -> Option<promotion::Event> {
-        if self.making.as_ref().is_none_or(|making| making.attempt != attempt) {
-            let (sums, missing) = (BTreeMap::new(), BTreeSet::new());
-            self.making = Some(Making { attempt, id, level, sums, missing });
-            if level == Level::Shared {
-                out.push(Action::MakeRoom(attempt, id.epoch));
-            }
-        }
         let name = self.run.as_ref().and_then(|(_, hosts)| hosts.get(host as usize).cloned())?;
         if !self.there.contains_key(&name) {
             let why = format!("the daemon of {name} is not there");
@@ -487,6 +491,9 @@ impl Promoter {
 fn number_of(hosts: &[String], host: &str) -> Option<u32> {
     hosts.iter().position(|name| name == host).and_then(|at| u32::try_from(at).ok())
 }
+
+#[path = "wanted.rs"]
+mod wanted;
 
 #[cfg(test)]
 #[path = "promoter_tests.rs"]

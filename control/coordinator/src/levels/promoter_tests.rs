@@ -51,7 +51,10 @@ struct Run {
 
 impl Run {
     fn new(chain: &str) -> Self {
-        let machine = Promoter::new(chain.parse().unwrap(), Groups::default(), 1);
+        Self::with(Promoter::new(chain.parse().unwrap(), Groups::default(), 1, false))
+    }
+
+    fn with(machine: Promoter) -> Self {
         let (told, answers) = (Vec::new(), Vec::new());
         let mut run = Self { machine, told, answers, directory: Vec::new(), said: Vec::new() };
         for host in (0..HOSTS).map(name) {
@@ -220,7 +223,7 @@ fn left_over(epoch: u32) -> StoreHolds {
 fn what_the_run_was_restarted_from_gets_from_level_to_level_once_its_hosts_are_there() {
     let holds = left_over(4);
     let kept: Kept = serde_json::from_slice(&holds.record).unwrap();
-    let mut machine = Promoter::new("local,xor".parse().unwrap(), Groups::default(), 1);
+    let mut machine = Promoter::new("local,xor".parse().unwrap(), Groups::default(), 1, false);
     machine.step(Event::Restored(Box::new(kept.clone())), 0);
     let mut come = |host: u32| {
         let there = Event::There { host: name(host), address: format!("{host}:1") };
@@ -258,4 +261,24 @@ fn what_earlier_runs_of_the_job_have_left_goes_when_it_is_old() {
     assert_eq!(forgotten, [all("xor"), all("local")].concat());
     let removed = run.directory.iter().filter(|what| what.starts_with("Remove"));
     assert_eq!(removed.collect::<Vec<_>>(), ["Remove(3)", "Remove(4)"]);
+}
+
+#[test]
+fn what_a_plan_wants_is_made_and_told_and_nothing_else() {
+    let chain = "local,partner,xor".parse().unwrap();
+    let mut run = Run::with(Promoter::new(chain, Groups::default(), 2, true));
+    run.told.clear();
+    run.save(1);
+    run.work(None);
+    assert_eq!(run.names_told(), Vec::<&str>::new(), "nobody wants a level of it");
+    run.happen(Event::Wanted { epoch: 1, level: 1 }, 10);
+    run.work(None);
+    assert_eq!(run.directory, ["Made { level: 1, took_ms: 0 }"]);
+    run.directory.clear();
+    run.happen(Event::Wanted { epoch: 1, level: 2 }, 10);
+    run.work(Some(("n1", "MAKE")));
+    assert_eq!(run.directory, ["NotMade { level: 2 }"]);
+    run.directory.clear();
+    run.happen(Event::Wanted { epoch: 7, level: 1 }, 10);
+    assert_eq!(run.directory, ["NotMade { level: 1 }"], "there is no such snapshot");
 }

@@ -9,6 +9,7 @@ use crate::options::Options;
 use crate::relay::{Link, say};
 use crate::storage_worker::manifest_of;
 use fermata_job::{self as job, CommitPlan, DiskError};
+use fermata_plan::pace::Every;
 use fermata_storage::{
     JobDir, JobDirectory, Level, SnapshotInfo, Whose, discard, list_snapshots, prepare, read_placed,
 };
@@ -44,7 +45,12 @@ impl Levels {
         let Some(chain) = options.levels.clone() else { return Ok(None) };
         let (sender, heard) = channel();
         let mut shell = Shell {
-            machine: Promoter::new(chain, options.groups.clone(), options.keep),
+            machine: Promoter::new(
+                chain,
+                options.groups.clone(),
+                options.keep,
+                matches!(options.every, Every::Auto(_)),
+            ),
             directory: JobDirectory::new(options.job.clone(), options.key),
             job: options.job.clone(),
             options: options.clone(),
@@ -75,6 +81,11 @@ impl Levels {
     /// Answered with `Event::Stored`. False: the thread is gone.
     pub(crate) fn commit(&self, plan: CommitPlan) -> bool {
         self.0.send(Heard::Commit(plan)).is_ok()
+    }
+
+    /// Answered with `Event::Promoted` or `Event::PromotionFailed`. False: the thread is gone.
+    pub(crate) fn promote(&self, epoch: u32, level: usize) -> bool {
+        self.0.send(Heard::Event(Event::Wanted { epoch, level })).is_ok()
     }
 
     /// False: the thread is gone.
@@ -224,6 +235,14 @@ impl Shell {
             Action::Clear(epoch) => discard(&self.job, epoch),
             Action::Remove(epoch) => {
                 self.directory.drop(epoch);
+            }
+            Action::Made { level, took_ms } => {
+                let made = Input::Done(job::Event::Promoted { level, took_ms });
+                self.done.send(made).map_err(|_| Over)?;
+            }
+            Action::NotMade { level } => {
+                let failed = Input::Done(job::Event::PromotionFailed { level });
+                self.done.send(failed).map_err(|_| Over)?;
             }
             Action::Say(text) => self.done.send(Input::Note(text)).map_err(|_| Over)?,
         }

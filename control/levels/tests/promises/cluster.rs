@@ -4,7 +4,7 @@
 //! machine, the arrangement and the choice of a restart are what runs.
 
 use fermata_levels::promotion::{Action, Config, Damage, Event, Promotion, Status};
-use fermata_levels::{Arrangement, Holdings, Home, Id, Item, Level, Snapshot, choose};
+use fermata_levels::{Arrangement, Chain, Holdings, Home, Id, Item, Level, Snapshot, choose};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A level of which nothing is heard for so long has failed.
@@ -21,6 +21,8 @@ pub struct Cluster {
     pub chain: String,
     pub keep: u32,
     pub damage: Option<Damage>,
+    /// A plan says which snapshots get which levels: one of so many as its place in the chain.
+    pub is_planned: bool,
     pub arrangement: Arrangement,
 }
 
@@ -63,7 +65,8 @@ impl Cluster {
     /// None if there are too few hosts for this chain.
     pub fn new(hosts: u32, chain: &str, keep: u32) -> Option<Self> {
         let arrangement = Arrangement::new(hosts, &[], &chain.parse().ok()?, 8).ok()?;
-        Some(Self { hosts, chain: chain.to_owned(), keep, damage: None, arrangement })
+        let chain = chain.to_owned();
+        Some(Self { hosts, chain, keep, damage: None, is_planned: false, arrangement })
     }
 
     pub fn begin(&self) -> World {
@@ -87,6 +90,7 @@ impl Cluster {
             hosts: self.hosts,
             keep: self.keep,
             deadline_ms: DEADLINE_MS,
+            on_demand: self.is_planned,
         };
         Promotion::new(config, earlier).damaged(self.damage)
     }
@@ -110,6 +114,11 @@ impl Cluster {
             host.insert((id(epoch), Item::Images));
         }
         self.happen(world, Event::Saved(id(epoch)), now_ms);
+        let chain: Chain = self.chain.parse().unwrap();
+        let planned = (1..).zip(chain.levels()).filter(|(place, _)| epoch % place == 0);
+        for (_, &level) in planned.filter(|_| self.is_planned) {
+            self.happen(world, Event::Wanted { id: id(epoch), level }, now_ms);
+        }
     }
 
     pub fn happen(&self, world: &mut World, event: Event, now_ms: u64) {

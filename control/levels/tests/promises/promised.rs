@@ -141,6 +141,16 @@ fn what_is_promised_can_be_restarted() {
 }
 
 #[test]
+fn so_is_what_a_plan_wants() {
+    for chain in ["local,partner", "local,xor,shared"] {
+        let mut planned = Search::new(3, chain, 1);
+        planned.cluster.is_planned = true;
+        planned.saves = 4;
+        assert_eq!(search(&planned).1, None, "{chain}");
+    }
+}
+
+#[test]
 fn two_parities_survive_two_hosts() {
     let fewer = Search { saves: 2, failures: 0, ..Search::new(3, "local,xor,rs2", 1) };
     assert_eq!(search(&fewer).1, None);

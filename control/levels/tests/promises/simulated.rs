@@ -71,7 +71,7 @@ fn cluster_of(random: &mut TestRng) -> Cluster {
         let chain = CHAINS[usize::try_from(below(random, CHAINS.len() as u64)).unwrap()];
         let keep = 1 + u32::try_from(below(random, 3)).unwrap();
         if let Some(cluster) = Cluster::new(hosts, chain, keep) {
-            return cluster;
+            return Cluster { is_planned: below(random, 3) == 0, ..cluster };
         }
     }
 }
