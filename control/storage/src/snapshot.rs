@@ -5,6 +5,7 @@ use crate::error::{Cause, Operation, StorageError};
 use crate::image::read_header;
 use crate::job::JobDir;
 use crate::layout::partial_path;
+use crate::levels::read_placed;
 use crate::own::{self, Whose};
 use crate::program::program_problems;
 use crate::reseal::Reseal;
@@ -78,13 +79,37 @@ pub fn commit(
         .map_err(|e| StorageError::at(Operation::Write, &manifest_path, e))?;
     let committed = job.snapshots().join(manifest.epoch.to_string());
     failing(Fault::CommitRename)
-        .and_then(|()| fs::rename(job.via(&partial), job.via(&committed)))
+        .and_then(|()| give_name(&job.via(&partial), &job.via(&committed), key))
         .and_then(|()| failing(Fault::CommitRenamed))
         .and_then(|()| fermata_sysio::sync_directory(&job.via(&job.snapshots())))
         .map_err(|e| StorageError::at(Operation::Commit, &committed, e))?;
     // From here on the snapshot exists. `latest` is a convenience, found again by counting.
     let _ = failing(Fault::CommitLatest).and_then(|()| point_latest(job, manifest.epoch));
     Ok(committed)
+}
+
+/// Where the job was restarted from a snapshot on its hosts, the heads of its images stand under
+/// the name that it gets in the directory: what is whole takes their place.
+fn give_name(partial: &Path, committed: &Path, key: Option<&Key>) -> io::Result<()> {
+    let why = match fs::rename(partial, committed) {
+        Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => why,
+        renamed => return renamed,
+    };
+    if !matches!(read_placed(committed, Whose::Own(key.copied())), Ok(Some(_))) {
+        return Err(why);
+    }
+    if fermata_sysio::exchange(partial, committed).is_err() {
+        // Without a name for a moment: its hosts have it until then.
+        let aside = partial.with_extension("discarded");
+        let _ = fs::remove_dir_all(&aside);
+        fs::rename(committed, &aside)?;
+        fs::rename(partial, committed)?;
+        let _ = fs::remove_dir_all(aside);
+    } else {
+        // What cannot be removed the next prune tries again.
+        let _ = fs::remove_dir_all(partial);
+    }
+    Ok(())
 }
 
 /// A rank whose host has another key than ours, or none, has just sealed its image with that one or

@@ -362,6 +362,15 @@ pub fn sync_directory(path: &Path) -> io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }
 
+/// Gives each of two files the other's name, at once.
+///
+/// # Errors
+/// What renameat2(2) says: some file systems, NFS among them, cannot.
+pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    let here = rustix::fs::CWD;
+    Ok(rustix::fs::renameat_with(here, one, here, other, rustix::fs::RenameFlags::EXCHANGE)?)
+}
+
 /// Renames a file to a name that must not be taken yet.
 ///
 /// # Errors

@@ -62,9 +62,12 @@ impl Level for JobDirectory {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::levels::Kept;
     use crate::own::Whose;
     use crate::verify::tests::Scratch;
     use crate::verify::verify;
+    use crate::{note_placed, read_placed};
+    use fermata_levels::{Groups, Home, Id, Snapshot};
 
     #[test]
     fn what_is_put_is_listed_until_it_is_dropped() {
@@ -80,6 +83,27 @@ mod tests {
         assert!(level.drop(3));
         assert!(!level.drop(3), "it is gone");
         assert!(level.list().is_empty() && level.get(3).is_err());
+    }
+
+    #[test]
+    fn what_is_whole_takes_the_place_of_what_lies_on_hosts_and_of_nothing_else() {
+        let scratch = Scratch::new();
+        let manifest = scratch.fill(3);
+        let level = JobDirectory::new(scratch.job(), None);
+        let heads = scratch.job().snapshots().join("3");
+        fs::create_dir(&heads).unwrap();
+        fs::write(heads.join("rank-0.img"), "a head").unwrap();
+        assert!(level.put(&manifest).is_err(), "nobody knows what that is");
+        let home = |name: &str, rank| Home { host: name.into(), ranks: vec![rank] };
+        let homes = vec![home("n0", 0), home("n1", 1)];
+        let chain = "local,shared".parse().unwrap();
+        let id = Id { taken_ms: 1, epoch: 3 };
+        let snapshot = Snapshot::new(id, homes, &Groups::default(), &chain).unwrap();
+        note_placed(&heads, &Kept { snapshot, manifest: manifest.clone() }, None).unwrap();
+        let path = level.put(&manifest).unwrap();
+        assert!(matches!(read_placed(&path, Whose::Own(None)), Ok(None)));
+        assert!(verify(&path, Whose::Own(None), |_| {}).is_good());
+        assert!(!partial_path(&scratch.job(), 3).exists());
     }
 
     #[test]

@@ -29,7 +29,13 @@ impl Run {
     fn new(list: &str, seed: u64) -> Self {
         let chain = chain(list);
         let cluster = Cluster::new(&chain, &RANKS_OF);
-        let config = Config { chain, hosts: RANKS_OF.len() as u32, keep: 1, deadline_ms: 1000 };
+        let config = Config {
+            chain,
+            hosts: RANKS_OF.len() as u32,
+            keep: 1,
+            deadline_ms: 1000,
+            on_demand: false,
+        };
         Self {
             cluster,
             machine: Promotion::new(config, &BTreeMap::new()),
