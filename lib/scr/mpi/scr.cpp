@@ -3,6 +3,7 @@
 // program.
 #include <mpi.h>
 #include <scr.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -71,6 +72,18 @@ char* configure(const char* line) {
   return fscr_config(line, &value) == SCR_SUCCESS && value ? strdup(value) : nullptr;
 }
 
+// After a failure, which all have together as a rule: what the first one says has left it before
+// another one ends the program. Who has failed alone is back after a second.
+bool all_have_failed() {
+  MPI_Request all = MPI_REQUEST_NULL;
+  int are_here = MPI_Ibarrier(all_ranks, &all) != MPI_SUCCESS;
+  for (int i = 0; i < 1000 && !are_here; ++i) {
+    if (MPI_Test(&all, &are_here, MPI_STATUS_IGNORE) != MPI_SUCCESS) return false;
+    if (!are_here) usleep(1000);
+  }
+  return are_here;
+}
+
 }  // namespace
 
 extern "C" {
@@ -89,7 +102,7 @@ int SCR_Init() {
   MPI_Comm_rank(all_ranks, &comm.rank);
   MPI_Comm_size(all_ranks, &comm.size);
   const int code = fscr_init(&comm);
-  if (code == SCR_FAILURE && is_first_call) leave();
+  if (code == SCR_FAILURE && is_first_call && all_have_failed()) leave();
   return end_or(code);
 }
 
