@@ -56,7 +56,7 @@ pub fn pace(
             match levels {
                 None => plan::only_shared(&mut system),
                 Some(chain) => {
-                    plan::only_these(&mut system, chain);
+                    plan::only_these(&mut system, chain.levels());
                     system.behind = true;
                 }
             }

@@ -5,7 +5,7 @@ use crate::exit::usage;
 use crate::output::Output;
 use anyhow::{Context, Result};
 use clap::{Args, ValueHint};
-use fermata_levels::{Chain, Level};
+use fermata_levels::Level;
 use fermata_plan::optimise::{Planned, Planner};
 use fermata_plan::placement::Order;
 use fermata_plan::simple::daly;
@@ -99,7 +99,7 @@ pub fn described(file: Option<&Path>) -> Result<System> {
 }
 
 /// Leaves these levels: those of the description, else as they are assumed to be.
-pub fn only_these(system: &mut System, chain: &Chain) {
+pub fn only_these(system: &mut System, levels: &[Level]) {
     let described = std::mem::take(&mut system.level);
     let of = |wanted: &Level| {
         let (kind, parities) = match *wanted {
@@ -118,16 +118,13 @@ pub fn only_these(system: &mut System, chain: &Chain) {
         }
         spec
     };
-    system.level = chain.levels().iter().map(of).collect();
+    system.level = levels.iter().map(of).collect();
 }
 
 /// Leaves the shared directory as the only level: one of the description, else one that is assumed.
 pub fn only_shared(system: &mut System) {
-    system.level.retain(|level| level.kind == KindName::Shared && level.survives_system);
-    system.level.truncate(1);
-    if system.level.is_empty() {
-        system.level.push(level(KindName::Shared));
-    }
+    system.level.retain(|level| level.survives_system);
+    only_these(system, &[Level::Shared]);
 }
 
 /// A description that makes no sense.

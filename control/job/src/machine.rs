@@ -336,10 +336,14 @@ impl Machine {
         self.advise(|advice| advice.on_time(now_ms), now_ms);
     }
 
+    /// The levels of the run that the plan has, in its order; none without a plan.
+    fn planned_levels(&self) -> &[usize] {
+        self.pace.follower().map_or(&[], |follower| &follower.planned().plan.levels)
+    }
+
     /// Where a level of the run is in the plan.
     fn place_of(&self, level: usize) -> usize {
-        let planned = self.pace.follower().map(|follower| &follower.planned().plan.levels);
-        planned.and_then(|levels| levels.iter().position(|one| *one == level)).unwrap_or_default()
+        self.planned_levels().iter().position(|one| *one == level).unwrap_or_default()
     }
 
     /// Tells the pace, and does what it says. Time passes by itself. One level at a time is made
@@ -358,8 +362,7 @@ impl Machine {
                     self.advise(|advice| advice.due(due_ms, every_ms, now_ms), now_ms);
                 }
                 Due::Promote { epoch, place } => {
-                    let planned = self.pace.follower().map(|f| &f.planned().plan.levels);
-                    if let Some(&level) = planned.and_then(|levels| levels.get(place)) {
+                    if let Some(&level) = self.planned_levels().get(place) {
                         self.out.push(Action::Promote { epoch, level });
                     }
                 }

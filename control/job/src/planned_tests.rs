@@ -8,7 +8,8 @@ use fermata_plan::placement::Order;
 use fermata_plan::system::{Bandwidth, Failure, KindName, LevelSpec};
 use fermata_plan::{Plan, Planner, System};
 
-/// Saves every 400 s; every second checkpoint gets the second level of three, no other the third.
+/// Saves every 400 s; every second checkpoint gets the second of three levels, every sixteenth the
+/// third as well.
 fn planned() -> Pace {
     let failure = |name: &str, mttf| Failure { name: name.into(), nodes: None, mttf };
     let level = |kind, bandwidth| LevelSpec {

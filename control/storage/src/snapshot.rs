@@ -79,7 +79,7 @@ pub fn commit(
         .map_err(|e| StorageError::at(Operation::Write, &manifest_path, e))?;
     let committed = job.snapshots().join(manifest.epoch.to_string());
     failing(Fault::CommitRename)
-        .and_then(|()| give_name(&job.via(&partial), &job.via(&committed), key))
+        .and_then(|()| give_name(job, manifest.epoch, key))
         .and_then(|()| failing(Fault::CommitRenamed))
         .and_then(|()| fermata_sysio::sync_directory(&job.via(&job.snapshots())))
         .map_err(|e| StorageError::at(Operation::Commit, &committed, e))?;
@@ -90,25 +90,26 @@ pub fn commit(
 
 /// Where the job was restarted from a snapshot on its hosts, the heads of its images stand under
 /// the name that it gets in the directory: what is whole takes their place.
-fn give_name(partial: &Path, committed: &Path, key: Option<&Key>) -> io::Result<()> {
-    let why = match fs::rename(partial, committed) {
+fn give_name(job: &JobDir, epoch: u32, key: Option<&Key>) -> io::Result<()> {
+    let partial = job.via(&partial_path(job, epoch));
+    let committed = job.via(&job.snapshots().join(epoch.to_string()));
+    let why = match fs::rename(&partial, &committed) {
         Err(why) if why.kind() == io::ErrorKind::DirectoryNotEmpty => why,
         renamed => return renamed,
     };
-    if !matches!(read_placed(committed, Whose::Own(key.copied())), Ok(Some(_))) {
+    if !matches!(read_placed(&committed, Whose::Own(key.copied())), Ok(Some(_))) {
         return Err(why);
     }
-    if fermata_sysio::exchange(partial, committed).is_err() {
-        // Without a name for a moment: its hosts have it until then.
-        let aside = partial.with_extension("discarded");
-        let _ = fs::remove_dir_all(&aside);
-        fs::rename(committed, &aside)?;
-        fs::rename(partial, committed)?;
-        let _ = fs::remove_dir_all(aside);
-    } else {
-        // What cannot be removed the next prune tries again.
-        let _ = fs::remove_dir_all(partial);
+    if fermata_sysio::exchange(&partial, &committed).is_ok() {
+        discard(job, epoch);
+        return Ok(());
     }
+    // Without a name for a moment: its hosts have it until then.
+    let aside = partial.with_extension("discarded");
+    let _ = fs::remove_dir_all(&aside);
+    fs::rename(&committed, &aside)?;
+    fs::rename(&partial, &committed)?;
+    let _ = fs::remove_dir_all(aside);
     Ok(())
 }
 

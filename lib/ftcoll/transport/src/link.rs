@@ -4,7 +4,7 @@
 use crate::carrier::End;
 use crate::channel::{Channel, Stranger};
 use crate::key::Key;
-use crate::session::{self, Word};
+use crate::session::Word;
 use crate::wire::{self, PREFIX_BYTES};
 use fermata_ftcoll::Rank;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto};
@@ -156,7 +156,7 @@ impl Link {
     /// The other end may be reached beside the socket; both ends say so before they use it.
     pub fn lead(&mut self, end: End) {
         self.end = Some(end);
-        self.send(&session::carrier_word(&Word::Ready));
+        self.send(&Word::Ready.frame());
     }
 
     /// Whether what is said goes beside the socket.
@@ -167,7 +167,7 @@ impl Link {
     /// The other end has said so, too.
     pub fn speak_by_end(&mut self) {
         if self.end.is_some() && !self.speaks_by_end {
-            self.send(&session::carrier_word(&Word::Switch));
+            self.send(&Word::Switch.frame());
             self.speaks_by_end = true;
         }
     }

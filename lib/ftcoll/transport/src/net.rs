@@ -273,7 +273,7 @@ impl Net {
         bodies.clear();
         let is_alive = link.read(&mut self.scratch, |body| bodies.push(body.to_vec()));
         let is_known = self.introduce(at);
-        let is_sound = self.hand_over_all(at, arrivals);
+        let is_sound = self.hand_over(at, arrivals);
         // What has come beside the socket is behind that, and before its end.
         let is_sound = is_sound && self.serve_end(at, arrivals);
         if is_alive && is_known && is_sound {
@@ -293,7 +293,7 @@ impl Net {
             let bodies = &mut self.bodies;
             bodies.clear();
             let is_alive = link.read_end(&mut self.scratch, |body| bodies.push(body.to_vec()));
-            if !self.hand_over_all(at, arrivals) || !is_alive {
+            if !self.hand_over(at, arrivals) || !is_alive {
                 return false;
             }
             if !is_more {
@@ -332,41 +332,26 @@ impl Net {
         self.carrier_due = Some(Duration::ZERO);
     }
 
-    fn hand_over_all(&mut self, at: usize, arrivals: &mut Vec<Arrival>) -> bool {
-        match self.links[at].as_ref().and_then(|link| link.peer) {
-            Some(peer) => self.hand_over(at, peer, arrivals),
-            None => true,
-        }
-    }
-
-    /// Takes the bodies that have come from a process. False: one is malformed.
-    fn hand_over(&mut self, at: usize, from: Rank, arrivals: &mut Vec<Arrival>) -> bool {
+    /// Takes the bodies that have come by a link, once it is known from whom. False: one is
+    /// malformed.
+    fn hand_over(&mut self, at: usize, arrivals: &mut Vec<Arrival>) -> bool {
         let is_told = self.is_told_of(at);
+        let Some(link) = &mut self.links[at] else { return true };
+        let Some(from) = link.peer else { return true };
         let session = &mut self.sessions[from as usize];
         for body in self.bodies.drain(..) {
-            let answer = match session::word(&body) {
-                Some(Word::Receipt(count)) => match session.forget(count) {
-                    Ok(()) => continue,
-                    Err(_) => return false,
-                },
-                Some(Word::Question) => Some(session.tell()),
-                Some(word @ (Word::Ready | Word::Switch)) => {
-                    let Some(link) = &mut self.links[at] else { return false };
-                    match word {
-                        Word::Ready => link.speak_by_end(),
-                        _ if !link.hear_by_end() => return false,
-                        _ => {}
-                    }
-                    continue;
-                }
+            match session::word(&body) {
+                Some(Word::Receipt(count)) if session.forget(count).is_err() => return false,
+                Some(Word::Receipt(_)) => {}
+                Some(Word::Question) => link.send(&session.tell()),
+                Some(Word::Ready) => link.speak_by_end(),
+                Some(Word::Switch) if !link.hear_by_end() => return false,
+                Some(Word::Switch) => {}
                 None => {
-                    let receipt = session.note(&body);
+                    let receipt = session.note(&body).filter(|_| is_told);
+                    receipt.iter().for_each(|frame| link.send(frame));
                     arrivals.push(Arrival::Body(from, body));
-                    receipt.filter(|_| is_told)
                 }
-            };
-            if let (Some(frame), Some(link)) = (answer, &mut self.links[at]) {
-                link.send(&frame);
             }
         }
         true

@@ -65,7 +65,7 @@ impl Session {
     /// The frame that says how many have come.
     pub fn tell(&mut self) -> Vec<u8> {
         (self.untold, self.untold_bytes) = (0, 0);
-        frame(RECEIPT, self.received)
+        Word::Receipt(self.received).frame()
     }
 
     /// Whether the other end has not said of all that was sent that it came.
@@ -78,7 +78,7 @@ impl Session {
         let is_open = self.is_owing() && self.asked < self.sent;
         is_open.then(|| {
             self.asked = self.sent;
-            frame(QUESTION, self.sent)
+            Word::Question.frame()
         })
     }
 
@@ -119,14 +119,18 @@ pub(crate) enum Word {
     Switch,
 }
 
-/// The frame that is such a word of the carrier.
-pub(crate) fn carrier_word(word: &Word) -> Vec<u8> {
-    frame(if *word == Word::Switch { SWITCH } else { READY }, 0)
-}
-
-fn frame(magic: u32, count: u64) -> Vec<u8> {
-    let length = (WORD_BYTES as u64).to_le_bytes();
-    [&length[..], &magic.to_le_bytes(), &count.to_le_bytes()].concat()
+impl Word {
+    /// As it is sent.
+    pub fn frame(&self) -> Vec<u8> {
+        let (magic, count) = match *self {
+            Self::Receipt(count) => (RECEIPT, count),
+            Self::Question => (QUESTION, 0),
+            Self::Ready => (READY, 0),
+            Self::Switch => (SWITCH, 0),
+        };
+        let length = (WORD_BYTES as u64).to_le_bytes();
+        [&length[..], &magic.to_le_bytes(), &count.to_le_bytes()].concat()
+    }
 }
 
 /// The word in a body; `None`: it is none.
