@@ -127,6 +127,48 @@ impl Broadcast {
         self.state.has_value
     }
 
+    /// Whether it has sent all that it will ever send, whatever comes.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        let (rule, size) = (self.plan.correction, self.plan.size);
+        let mut after = self.clone();
+        self.state.is_reached
+            && after.disseminate(Time::MAX).is_none()
+            && self.state.correction.has_ended(rule, size)
+    }
+
+    /// Forgets what cannot matter any more. Of processes without a clock
+    /// ([`Begin::WhenSent`]); it changes nothing else.
+    pub fn settle(&mut self) {
+        if !self.state.has_value || self.plan.begin != Begin::WhenSent {
+            return;
+        }
+        let is_tree = matches!(self.plan.dissemination, Dissemination::Tree(_));
+        if is_tree && matches!(self.plan.correction, Rule::FailProof { .. }) {
+            // It sends the same whoever reached it.
+            self.state.is_reached = true;
+        }
+        let horizon = self.state.correction.horizon(self.plan.correction, self.plan.size);
+        self.state.correction.forget(horizon);
+    }
+
+    /// Whether a message changes nothing but what [`Broadcast::settle`] forgets.
+    #[must_use]
+    pub fn is_settled(&self, from: Rank, message: &Message) -> bool {
+        let (rule, size) = (self.plan.correction, self.plan.size);
+        self.state.has_value
+            && self.plan.begin == Begin::WhenSent
+            && match message {
+                Message::Tree | Message::Gossip { .. } => self.state.is_reached,
+                Message::Correction(side) => {
+                    let [left, right] = self.state.correction.horizon(rule, size);
+                    let from_side = side.opposite();
+                    let horizon = if from_side == Side::Left { left } else { right };
+                    distance(self.me, from, from_side, size) > horizon
+                }
+            }
+    }
+
     fn receive(&mut self, from: Rank, message: Message) {
         self.state.has_value = true;
         match message {

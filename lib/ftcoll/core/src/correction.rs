@@ -195,6 +195,67 @@ impl Correction {
         arm.sent += 1;
         Some((side, arm.reached))
     }
+
+    /// How far what it hears of, or has heard of, can change what it sends from now on: the
+    /// distances to the left and to the right. Of whatever is beyond, nothing need be known
+    /// ([`Correction::forget`]). It looks at all that can be heard, so it is for small groups; of
+    /// [`Rule::Optimised`] it tells nothing.
+    #[must_use]
+    pub fn horizon(&self, rule: Rule, size: Rank) -> [u32; 2] {
+        if let Rule::Optimised { .. } = rule {
+            return [u32::MAX; 2];
+        }
+        let mut deaf = self.clone();
+        deaf.forget([0; 2]);
+        let mut horizon = [0; 2];
+        deaf.look_ahead(rule, size, &mut horizon);
+        horizon
+    }
+
+    /// What is heard of a side matters only by whether the side is done, which it may be if the
+    /// whole side has been heard of, and is not if nothing has. Where one of the two sides makes
+    /// a difference, what is as near as it has been sent to matters.
+    fn look_ahead(&self, rule: Rule, size: Rank, horizon: &mut [u32; 2]) {
+        let [none, left, right, both] =
+            [&[][..], &[Side::Left], &[Side::Right], &[Side::Left, Side::Right]].map(|sides| {
+                let mut later = self.clone();
+                for &side in sides {
+                    (1..size).for_each(|distance| later.hear(rule, side, distance));
+                }
+                let next = later.next(rule, size);
+                later.forget([0; 2]);
+                next.map(|_| later)
+            });
+        if none != left || right != both {
+            horizon[0] = horizon[0].max(self.left.reached);
+        }
+        if none != right || left != both {
+            horizon[1] = horizon[1].max(self.right.reached);
+        }
+        let mut nexts: Vec<Self> = Vec::new();
+        for next in [none, left, right, both].into_iter().flatten() {
+            if !nexts.contains(&next) {
+                next.look_ahead(rule, size, horizon);
+                nexts.push(next);
+            }
+        }
+    }
+
+    /// Forgets who was heard of beyond these distances to the left and to the right.
+    pub fn forget(&mut self, horizon: [u32; 2]) {
+        for (arm, horizon) in [&mut self.left, &mut self.right].into_iter().zip(horizon) {
+            let kept = arm.heard[..usize::from(arm.heard_count)]
+                .partition_point(|&distance| distance <= horizon);
+            arm.heard[kept..].fill(0);
+            arm.heard_count = u8::try_from(kept).unwrap_or(u8::MAX);
+        }
+    }
+
+    /// Whether nothing is due, and nothing will be whatever is heard.
+    #[must_use]
+    pub fn has_ended(&self, rule: Rule, size: Rank) -> bool {
+        [Side::Left, Side::Right].iter().all(|&side| self.is_done(rule, side, size))
+    }
 }
 
 impl Default for Correction {

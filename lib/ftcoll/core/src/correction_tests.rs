@@ -68,3 +68,27 @@ fn optimised_leaves_out_what_others_cover() {
     assert_eq!(crossed.next(rule, 100), Some((Side::Left, 2)));
     assert_eq!(crossed.next(rule, 100), Some((Side::Right, 2)), "the one it sent to relies on it");
 }
+
+#[test]
+fn nothing_is_heard_beyond_the_horizon() {
+    let rule = Rule::FailProof { faults: 1 };
+    assert_eq!(Correction::new().horizon(rule, 5), [0, 0], "around the ring in any case");
+    assert_eq!(Correction::new().horizon(rule, 6), [2, 2]);
+    assert_eq!(Correction::new().horizon(Rule::Checked, 4), [1, 1]);
+    assert_eq!(Correction::new().horizon(Rule::Opportunistic { distance: 4 }, 9), [0, 0]);
+    // Whatever is heard, and when: to forget what lies beyond changes nothing that is sent.
+    for size in 3..8 {
+        for heard in 0..1u32 << (2 * (size - 1)) {
+            let (mut all, mut near) = (Correction::new(), Correction::new());
+            for bit in 0..2 * (size - 1) {
+                if heard & 1 << bit != 0 {
+                    let side = if bit % 2 == 0 { Side::Left } else { Side::Right };
+                    all.hear(rule, side, bit / 2 + 1);
+                    near.hear(rule, side, bit / 2 + 1);
+                }
+                near.forget(near.horizon(rule, size));
+                assert_eq!(all.next(rule, size), near.next(rule, size), "{size}, {heard:b}");
+            }
+        }
+    }
+}

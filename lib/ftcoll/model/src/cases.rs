@@ -117,20 +117,34 @@ pub const DAMAGES: [(Damage, Operation); 4] = [
     (Damage::NoNewParent, Operation::Allreduce),
 ];
 
-/// FTCO with each part left out, along every tree, where the name has `only`; a breach is what is
-/// hoped for in one at least.
+/// Machines that lack a part of the protocol, where the name has `only`: FTCO with each part left
+/// out, along every tree, and a correction that only those make whom the dissemination has
+/// reached. What is left out comes with each; a breach is what is hoped for in one line at least.
 pub fn damaged(
     size: u32,
     deaths: usize,
     effort: Effort,
     only: &str,
-) -> impl Iterator<Item = (Damage, Line)> + '_ {
-    let cases = DAMAGES.into_iter().flat_map(move |(damage, operation)| {
-        trees(size).into_iter().map(move |(tree_name, tree)| {
+) -> impl Iterator<Item = (String, Line)> + '_ {
+    let mut cases: Vec<(String, String, Search)> = Vec::new();
+    for (damage, operation) in DAMAGES {
+        for (tree_name, tree) in trees(size) {
+            let group = ftco(tree, &[operation], deaths, Some(damage));
             let name = format!("ftco, {operation:?}, {tree_name}, {damage:?}");
-            (damage, name, ftco(tree, &[operation], deaths, Some(damage)))
-        })
-    });
-    let chosen = cases.filter(move |(_, name, _)| name.contains(only));
-    chosen.map(move |(damage, name, group)| (damage, line(name, &group, effort)))
+            let search = Box::new(move |name| line(name, &group, effort));
+            cases.push((format!("{damage:?}"), name, search));
+        }
+    }
+    let rule = Rule::Opportunistic { distance: size - 1 };
+    for (kind, plan) in [("tree", tree_plan(size, rule)), ("gossip", gossip_plan(size, rule))] {
+        let group = broadcast(plan, deaths);
+        let name = format!("{kind}, to all, {FEW_CORRECT}");
+        let search = Box::new(move |name| line(name, &group, effort));
+        cases.push((FEW_CORRECT.to_owned(), name, search));
+    }
+    let chosen = cases.into_iter().filter(move |(_, name, _)| name.contains(only));
+    chosen.map(|(damage, name, search)| (damage, search(name)))
 }
+
+/// Of [`damaged`].
+pub const FEW_CORRECT: &str = "FewCorrect";

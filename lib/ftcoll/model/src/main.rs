@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         let mut caught = BTreeMap::new();
         for (damage, line) in damaged(processes, deaths, effort, &only) {
             print(&line);
-            *caught.entry(format!("{damage:?}")).or_insert(false) |= line.breach.is_some();
+            *caught.entry(damage).or_insert(false) |= line.breach.is_some();
         }
         is_good = caught.into_values().all(|is_caught| is_caught);
     } else {

@@ -85,7 +85,9 @@ pub struct Tables<'a, C: Subject> {
     outputs: Table<Vec<C::Output>>,
     effects: Map<(u32, Occurrence), Effect>,
     settled: Map<(u32, u32), u32>,
-    ignored: Map<(u32, u32), u32>,
+    ignored: Map<(u32, Rank, u32), u32>,
+    /// Whether a message from somebody matters to a living process.
+    heeded: Map<(u32, Rank, u32), bool>,
     longer: Map<(u32, u32), u32>,
 }
 
@@ -109,6 +111,7 @@ impl<'a, C: Subject> Tables<'a, C> {
             effects: Map::default(),
             settled: Map::default(),
             ignored: Map::default(),
+            heeded: Map::default(),
             longer: Map::default(),
         }
     }
@@ -216,17 +219,20 @@ impl<'a, C: Subject> Tables<'a, C> {
 
     /// How many messages a step sends to somebody whom they can matter to.
     pub fn sends(&mut self, state: &Packed, at: Rank, occurrence: Occurrence) -> usize {
-        let effect = self.effect(state.locals[at as usize], at, occurrence);
-        let all = effect.sends.into_iter();
-        all.filter(|&(to, message)| self.matters(state, to, message)).count()
+        let mut effect = self.effect(state.locals[at as usize], at, occurrence);
+        effect.sends.retain(|&(to, message)| self.matters(state, at, to, message));
+        effect.sends.len()
     }
 
-    fn matters(&self, state: &Packed, to: Rank, message: u32) -> bool {
+    fn matters(&mut self, state: &Packed, from: Rank, to: Rank, message: u32) -> bool {
         let local = state.locals[to as usize];
-        local != DEAD && {
-            let message = self.messages.thing(message);
-            !self.locals.thing(local).core.ignores(self.group, message)
+        if local == DEAD {
+            return false;
         }
+        let (group, locals, messages) = (self.group, &self.locals, &self.messages);
+        *self.heeded.entry((local, from, message)).or_insert_with(|| {
+            !locals.thing(local).core.ignores(group, from, messages.thing(message))
+        })
     }
 
     /// Makes a step that is possible; whether somebody has got something of it.
@@ -240,7 +246,7 @@ impl<'a, C: Subject> Tables<'a, C> {
             let effect = self.effect(state.locals[index], at, step.occurrence);
             let mut left = step.dies_after.unwrap_or(usize::MAX);
             for (to, message) in effect.sends {
-                if left > 0 && self.matters(&state, to, message) {
+                if left > 0 && self.matters(&state, at, to, message) {
                     self.lengthen(&mut state, index * LARGEST + to as usize, message);
                     left -= 1;
                 }
@@ -283,7 +289,7 @@ impl<'a, C: Subject> Tables<'a, C> {
             let occurrence = Occurrence::Arrive(rank(from), message);
             let effect = self.effect(local, rank(at), occurrence);
             for (to, message) in effect.sends {
-                if self.matters(state, to, message) {
+                if self.matters(state, rank(at), to, message) {
                     self.lengthen(state, at * LARGEST + to as usize, message);
                 }
             }
@@ -313,21 +319,22 @@ impl<'a, C: Subject> Tables<'a, C> {
         for from in 0..self.size() {
             let line = &mut state.lines[from * LARGEST + index];
             if u32::from(*line) != EMPTY {
-                *line = self.without_ignored(number, u32::from(*line));
+                let from = Rank::try_from(from).unwrap_or(Rank::MAX);
+                *line = self.without_ignored(number, from, u32::from(*line));
             }
         }
     }
 
-    fn without_ignored(&mut self, number: u32, line: u32) -> u16 {
+    fn without_ignored(&mut self, number: u32, from: Rank, line: u32) -> u16 {
         let group = self.group;
-        let found = self.ignored.get(&(number, line)).copied();
+        let found = self.ignored.get(&(number, from, line)).copied();
         let left = found.unwrap_or_else(|| {
             let core = &self.locals.thing(number).core;
             let mut messages = self.lines.thing(line).clone();
-            messages.retain(|&message| !core.ignores(group, self.messages.thing(message)));
+            messages.retain(|&message| !core.ignores(group, from, self.messages.thing(message)));
             self.lines.number(&messages).0
         });
-        self.ignored.insert((number, line), left);
+        self.ignored.insert((number, from, line), left);
         short(left)
     }
 

@@ -63,7 +63,7 @@ impl Subject for Ftco<Members> {
         }
     }
 
-    fn ignores(&self, group: &Group<Self>, message: &Self::Message) -> bool {
+    fn ignores(&self, group: &Group<Self>, _: Rank, message: &Self::Message) -> bool {
         group.operations.len() == 1 && self.is_settled(message)
     }
 
@@ -144,6 +144,18 @@ impl Subject for Broadcast {
 
     fn sends_when_asked() -> bool {
         true
+    }
+
+    fn settle(&mut self, _: &Group<Self>, _: u32) {
+        Broadcast::settle(self);
+    }
+
+    fn ignores(&self, _: &Group<Self>, from: Rank, message: &Self::Message) -> bool {
+        self.is_settled(from, message)
+    }
+
+    fn is_closed(&self, _: &Group<Self>) -> bool {
+        self.has_ended()
     }
 
     /// All living processes have the value at the end, or none.

@@ -24,7 +24,7 @@ pub trait Subject: Core<Message: Part, Output: Part> + Part {
     fn settle(&mut self, _group: &Group<Self>, _dead: u32) {}
 
     /// Whether a message changes nothing here from now on but what [`Subject::settle`] forgets.
-    fn ignores(&self, _group: &Group<Self>, _message: &Self::Message) -> bool {
+    fn ignores(&self, _group: &Group<Self>, _from: Rank, _message: &Self::Message) -> bool {
         false
     }
 

@@ -68,18 +68,6 @@ fn ftco_of_three_in_two_calls() {
 }
 
 #[test]
-#[ignore = "long: run it in release"]
-fn fail_proof_of_four_and_five() {
-    for (size, faults) in [(4, 2), (5, 1)] {
-        let rule = Rule::FailProof { faults };
-        holds(
-            &format!("tree, {size}, {faults}"),
-            broadcast(tree_plan(size, rule), faults as usize),
-        );
-    }
-}
-
-#[test]
 fn a_damaged_ftco_is_caught() {
     let cases = [
         (Damage::RootDoesNotAsk, Bcast),

@@ -5,7 +5,9 @@
 use fermata_ftcoll::correction::Rule;
 use fermata_ftcoll::ftco::{Damage, Ftco, Operation};
 use fermata_ftcoll::tree::Tree;
-use fermata_ftcoll_model::cases::{DAMAGES, Effort, damaged, sound, tree_plan, trees};
+use fermata_ftcoll_model::cases::{
+    DAMAGES, Effort, FEW_CORRECT, damaged, gossip_plan, sound, tree_plan, trees,
+};
 use fermata_ftcoll_model::search::{Ended, Findings, search};
 use fermata_ftcoll_model::subjects::{Members, broadcast, ftco, reduction};
 use fermata_ftcoll_model::world::{Group, Subject};
@@ -74,7 +76,12 @@ fn what_is_left_out_hides_no_ending() {
     apart.enters_apart = true;
     same("3, entering apart", &apart);
     same("up-correction", &reduction(4, 1, 1));
-    same("fail-proof", &broadcast(tree_plan(3, Rule::FailProof { faults: 1 }), 1));
+    for faults in [1, 2] {
+        let (rule, deaths) = (Rule::FailProof { faults }, faults as usize);
+        same(&format!("fail-proof {faults}, tree"), &broadcast(tree_plan(3, rule), deaths));
+        same(&format!("fail-proof {faults}, gossip"), &broadcast(gossip_plan(3, rule), deaths));
+    }
+    same("checked", &broadcast(tree_plan(4, Rule::Checked), 0));
 }
 
 #[test]
@@ -83,6 +90,29 @@ fn ftco_of_five_with_two_deaths() {
         println!("{}: {} states, {} endings", line.name, line.states, line.endings);
         assert!(line.breach.is_none(), "{}: {}", line.name, line.breach.unwrap_or_default());
         assert!(line.is_whole, "{} has more states than are searched", line.name);
+    }
+}
+
+#[test]
+fn fail_proof_of_five_with_two_deaths() {
+    for deaths in [1, 2] {
+        for line in sound(5, deaths, EFFORT, "fail-proof") {
+            println!("{}: {} states, {} endings", line.name, line.states, line.endings);
+            assert!(line.breach.is_none(), "{}: {}", line.name, line.breach.unwrap_or_default());
+            assert!(line.is_whole, "{} has more states than are searched", line.name);
+        }
+    }
+}
+
+/// Whom only a correction has reached has to correct as well: who sent it may die.
+#[test]
+fn a_correction_of_five_that_few_make_is_caught() {
+    for (deaths, is_caught) in [(1, false), (2, true)] {
+        let lines = || damaged(5, deaths, EFFORT, FEW_CORRECT).map(|(_, line)| line);
+        assert!(is_caught || lines().all(|line| line.is_whole));
+        let breaches: Vec<_> = lines().filter_map(|line| line.breach).collect();
+        assert_eq!(breaches.is_empty(), !is_caught, "{deaths} deaths: {breaches:?}");
+        assert!(breaches.iter().all(|what| what.starts_with("somebody is missed")));
     }
 }
 
