@@ -64,10 +64,11 @@ pub(super) struct Call<V> {
 }
 
 impl<V: Value> Call<V> {
-    pub fn new(operation: Operation) -> Self {
+    /// With room for so many slots.
+    pub fn new(operation: Operation, slots: usize) -> Self {
         Self {
             operation,
-            cover: Vec::new(),
+            cover: Vec::with_capacity(slots),
             lost: Vec::new(),
             is_root: false,
             parent: None,
@@ -92,14 +93,20 @@ impl<V: Value> Call<V> {
         Slot { rank, held }
     }
 
-    /// The living processes at the top of the subtree of `rank`; the dead above them go to `lost`.
+    /// Appends the living processes at the top of the subtree of `rank` to `living`; the dead
+    /// above them go to `lost`.
     pub fn expand(
         tree: &Tree,
         rank: Rank,
         dead: &BTreeSet<Rank>,
         lost: &mut Vec<Rank>,
-    ) -> Vec<Rank> {
-        let (mut living, mut open) = (Vec::new(), vec![rank]);
+        living: &mut Vec<Rank>,
+    ) {
+        if !dead.contains(&rank) {
+            living.push(rank);
+            return;
+        }
+        let mut open = vec![rank];
         while let Some(at) = open.pop() {
             if dead.contains(&at) {
                 lost.push(at);
@@ -110,7 +117,6 @@ impl<V: Value> Call<V> {
                 living.push(at);
             }
         }
-        living
     }
 
     /// Puts `slots` in the place of the one of `rank`.
@@ -157,18 +163,21 @@ impl<V: Value> Call<V> {
         }
     }
 
-    /// The whole cover's contribution, or nothing if somebody is still waited for.
-    pub fn gathered(&self) -> Option<Contribution<V>> {
+    /// The whole cover's contribution, or nothing if somebody is still waited for. What ends the
+    /// call takes the values out of the cover, so that they are merged where they are.
+    pub fn gathered(&mut self, ends: bool) -> Option<Contribution<V>> {
+        if self.cover.iter().any(|slot| matches!(slot.held, Held::Waits(_))) {
+            return None;
+        }
         let mut all = Contribution { value: None::<V>, missing: self.lost.clone() };
-        for slot in &self.cover {
-            let Held::Got(part) = &slot.held else {
-                return None;
-            };
+        for slot in &mut self.cover {
+            let Held::Got(part) = &mut slot.held else { continue };
             all.missing.extend_from_slice(&part.missing);
-            let Some(behind) = &part.value else { continue };
+            let behind = if ends { part.value.take() } else { part.value.clone() };
+            let Some(behind) = behind else { continue };
             match &mut all.value {
-                Some(value) => value.merge(behind),
-                empty => *empty = Some(behind.clone()),
+                Some(value) => value.merge(&behind),
+                empty => *empty = Some(behind),
             }
         }
         all.missing.sort_unstable();
@@ -178,9 +187,9 @@ impl<V: Value> Call<V> {
 
     /// Whom to send the verdict to.
     pub fn receivers(&self, tree: &Tree, me: Rank, dead: &BTreeSet<Rank>) -> Vec<Rank> {
-        let mut receivers = Vec::new();
+        let mut receivers = Vec::with_capacity(self.cover.len());
         for slot in self.cover.iter().filter(|slot| slot.rank != me) {
-            receivers.extend(Self::expand(tree, slot.rank, dead, &mut Vec::new()));
+            Self::expand(tree, slot.rank, dead, &mut Vec::new(), &mut receivers);
         }
         let orphans = self.orphans.iter().map(|(origin, _)| origin);
         for &rank in orphans.chain(&self.askers).chain(&self.suspects) {

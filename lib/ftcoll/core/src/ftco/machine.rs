@@ -17,6 +17,9 @@ pub struct Ftco<V> {
     pub(super) setup: Arc<Setup>,
     pub(super) me: Rank,
     height: u32,
+    /// In the tree, where a call looks first.
+    parent: Option<Rank>,
+    pub(super) children: Vec<Rank>,
     pub(super) state: State<V>,
 }
 
@@ -42,7 +45,8 @@ impl<V: Value + PartialEq> Ftco<V> {
     /// Process `me` of the communicator, before its first call.
     #[must_use]
     pub fn new(setup: Arc<Setup>, me: Rank) -> Self {
-        let height = setup.tree.height(me);
+        let (height, parent) = (setup.tree.height(me), setup.tree.parent(me));
+        let children = setup.tree.children(me).collect();
         let state = State {
             dead: BTreeSet::new(),
             reported: BTreeSet::new(),
@@ -54,7 +58,7 @@ impl<V: Value + PartialEq> Ftco<V> {
             parked: Vec::new(),
             told_by: None,
         };
-        Self { setup, me, height, state }
+        Self { setup, me, height, parent, children, state }
     }
 
     /// Says what the next call, which [`Event::Start`] begins, is to do. In a bcast only the
@@ -100,10 +104,23 @@ impl<V: Value + PartialEq> Ftco<V> {
         actions.send(to, Message { epoch: self.state.epoch, body });
     }
 
+    /// Whether a process is on the way from this one to the root of the tree.
+    pub(super) fn is_ancestor(&self, rank: Rank) -> bool {
+        self.parent == Some(rank) || self.setup.tree.is_above(rank, self.me)
+    }
+
+    /// Whether this process is on the way from another one to the root of the tree.
+    pub(super) fn is_descendant(&self, rank: Rank) -> bool {
+        self.children.contains(&rank) || self.setup.tree.is_above(self.me, rank)
+    }
+
     /// The nearest living ancestor, or else the living process of the lowest rank; none if that
     /// is this process, which then is the root.
     fn find_parent(&self) -> Option<Rank> {
         let lives = |rank: &Rank| !self.state.dead.contains(rank);
+        if self.parent.as_ref().is_some_and(lives) {
+            return self.parent;
+        }
         self.setup.tree.ancestors(self.me).find(lives).or_else(|| (0..self.me).find(lives))
     }
 
@@ -120,22 +137,25 @@ impl<V: Value + PartialEq> Ftco<V> {
             self.state.dead.clear();
         }
 
-        let mut call = Call::new(operation);
-        let own_part = Contribution { value: own.clone(), missing: vec![] };
+        let decides_now = operation == Operation::Bcast && self.me == 0;
+        let (own, told) = if decides_now { (None, own) } else { (own, None) };
+        let mut call = Call::new(operation, self.children.len() + 1);
+        let own_part = Contribution { value: own, missing: vec![] };
         call.cover.push(Slot { rank: self.me, held: Held::Got(own_part) });
-        for child in self.setup.tree.children(self.me) {
-            for rank in Call::<V>::expand(&self.setup.tree, child, &self.state.dead, &mut call.lost)
-            {
-                let nothing = Contribution { value: None, missing: vec![] };
-                let held =
-                    if call.gathers() { Held::Waits(Watch::from(now)) } else { Held::Got(nothing) };
-                call.cover.push(Slot { rank, held });
-            }
+        let (tree, dead, mut below) = (&self.setup.tree, &self.state.dead, Vec::new());
+        for &child in &self.children {
+            Call::<V>::expand(tree, child, dead, &mut call.lost, &mut below);
+        }
+        for rank in below {
+            let nothing = Contribution { value: None, missing: vec![] };
+            let held =
+                if call.gathers() { Held::Waits(Watch::from(now)) } else { Held::Got(nothing) };
+            call.cover.push(Slot { rank, held });
         }
         self.state.call = Some(call);
-        if operation == Operation::Bcast && self.me == 0 {
+        if decides_now {
             let missing = self.state.dead.iter().copied().collect();
-            let verdict = Verdict { value: own, missing, ending: Ending::Complete };
+            let verdict = Verdict { value: told, missing, ending: Ending::Complete };
             self.adopt(verdict, 0, None, actions);
             return;
         }
@@ -154,6 +174,7 @@ impl<V: Value + PartialEq> Ftco<V> {
     /// `asks`: whether to ask at once those who do not contribute by themselves.
     fn set_parent(&mut self, asks: bool, now: Time, actions: &mut Doing<V>) {
         let parent = self.find_parent();
+        let is_ancestor = parent.is_some_and(|rank| self.is_ancestor(rank));
         let Some(call) = &mut self.state.call else {
             return;
         };
@@ -162,7 +183,7 @@ impl<V: Value + PartialEq> Ftco<V> {
             self.become_root(asks, now, actions);
             return;
         };
-        if !self.setup.tree.is_above(parent, self.me) {
+        if !is_ancestor {
             call.promised = call.promised.max(parent);
         }
     }
@@ -172,7 +193,7 @@ impl<V: Value + PartialEq> Ftco<V> {
     fn greet_new_parent(&mut self, actions: &mut Doing<V>) {
         let Some(call) = &self.state.call else { return };
         let parent = call.parent.map(|(parent, _)| parent);
-        let is_new = parent != self.setup.tree.parent(self.me) && parent != self.state.told_by;
+        let is_new = parent != self.parent && parent != self.state.told_by;
         if let Some(parent) = parent.filter(|_| is_new && !call.gathers()) {
             self.send(parent, Body::KeepAlive(Wanted::Verdict), actions);
         }
@@ -189,8 +210,9 @@ impl<V: Value + PartialEq> Ftco<V> {
         }
         call.lost.retain(|&rank| tree.is_above(self.me, rank));
         let mut own = std::mem::take(&mut call.cover);
-        let mut asked = Vec::new();
-        for rank in Call::<V>::expand(tree, 0, dead, &mut call.lost) {
+        let (mut top, mut asked) = (Vec::new(), Vec::new());
+        Call::<V>::expand(tree, 0, dead, &mut call.lost, &mut top);
+        for rank in top {
             if rank == self.me {
                 call.cover.append(&mut own);
                 continue;
@@ -218,26 +240,30 @@ impl<V: Value + PartialEq> Ftco<V> {
             return;
         };
         if call.is_root {
-            if let Some(all) = call.gathered() {
+            if let Some(all) = call.gathered(true) {
                 self.decide(all, actions);
             }
             return;
         }
         if call.contribution.is_none() {
-            call.contribution = call.gathered();
+            call.contribution = call.gathered(false);
         }
         self.contribute(actions);
     }
 
     /// Sends the contribution to the parent, if it is there, wanted and not sent.
     fn contribute(&mut self, actions: &mut Doing<V>) {
+        let Some(parent) = self.state.call.as_ref().and_then(|call| call.parent) else {
+            return;
+        };
+        let (parent, is_ancestor) = (parent.0, self.is_ancestor(parent.0));
         let Some(call) = &mut self.state.call else {
             return;
         };
-        let (Some(contribution), Some((parent, _))) = (&call.contribution, call.parent) else {
+        let Some(contribution) = &call.contribution else {
             return;
         };
-        let is_wanted = call.gathers() || !self.setup.tree.is_above(parent, self.me);
+        let is_wanted = call.gathers() || !is_ancestor;
         if is_wanted && !call.sent_to.contains(&parent) {
             call.sent_to.push(parent);
             let body = Body::Contribution(contribution.clone());
@@ -295,8 +321,8 @@ impl<V: Value + PartialEq> Ftco<V> {
         call.suspects.push(rank);
         let is_root = call.is_root;
         if call.waits_for(rank) {
-            let mut living =
-                Call::<V>::expand(&self.setup.tree, rank, &self.state.dead, &mut call.lost);
+            let (tree, mut living) = (&self.setup.tree, Vec::new());
+            Call::<V>::expand(tree, rank, &self.state.dead, &mut call.lost, &mut living);
             if self.setup.damage == Some(Damage::NoBypass) {
                 living.clear();
             }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 impl<V: Value + PartialEq> Ftco<V> {
     /// Who speaks to this process has given up those between the two.
     fn learn(&mut self, from: Rank, actions: &mut Doing<V>) {
+        if self.children.contains(&from) {
+            return;
+        }
         let (tree, me) = (Arc::clone(&self.setup.tree), self.me);
         if tree.is_above(me, from) {
             let between = tree.ancestors(from).take_while(|&rank| rank != me);
@@ -74,8 +77,7 @@ impl<V: Value + PartialEq> Ftco<V> {
     /// The root to name to `to` for a verdict of `root`. Who takes this process for the next root
     /// has promised to take nothing of earlier ones, and all of these are dead.
     pub(super) fn tag(&self, to: Rank, root: Rank) -> Rank {
-        let is_below = self.setup.tree.is_above(self.me, to);
-        if to > self.me && !is_below { root.max(self.me) } else { root }
+        if to > self.me && !self.is_descendant(to) { root.max(self.me) } else { root }
     }
 
     /// Answers about a call that has ended here.
