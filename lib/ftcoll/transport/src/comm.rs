@@ -2,6 +2,7 @@
 //! Communicators and their collectives. All members make the same calls of a communicator in the
 //! same order; each call blocks until it has a result, at most until the deadline.
 
+use crate::buffer::Buffer;
 use crate::engine::Engine;
 use crate::error::CallError;
 use crate::lane::{LARGE_BYTES, LaneKey};
@@ -113,8 +114,8 @@ impl Comm {
         if is_far_ahead {
             ended(self.shared.call(to, Operation::Allreduce, None, None)?)?;
         }
-        let own =
-            (self.me == root).then(|| Data { bytes: Arc::new(buffer.to_vec()), how: How::Opaque });
+        let own = (self.me == root)
+            .then(|| Data { bytes: Arc::new(Buffer::copy_of(buffer)), how: How::Opaque });
         let (ended, value) = ended(self.shared.call(to, Operation::Bcast, own, None)?)?;
         if self.me != root {
             put(value.as_ref(), buffer)?;
@@ -183,7 +184,7 @@ impl Comm {
                 (How::User(element, self.shared.lock().engine.slot(to)), Some(op.clone()))
             }
         };
-        let own = Data { bytes: Arc::new(buffer.to_vec()), how };
+        let own = Data { bytes: Arc::new(Buffer::copy_of(buffer)), how };
         ended(self.shared.call(to, operation, Some(own), op)?)
     }
 }

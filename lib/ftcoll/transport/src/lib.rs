@@ -12,12 +12,14 @@
 //!       carrier   UCX, beside the sockets
 //! parting      connections that are made again, after a restart from a checkpoint
 //! value, numbers   elements and operations            wire          messages as bytes
+//!   buffer   their memory
 //! ```
 //!
 //! Invariants: every wait ends; nothing is heard from who does not know the job's key; a broken
 //! connection and a malformed message are the death of the process at its other end.
 
 mod abi;
+mod buffer;
 mod carrier;
 mod channel;
 mod clock;

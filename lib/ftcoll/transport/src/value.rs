@@ -5,6 +5,7 @@
 //! Invariant: values that do not fit each other (another type, operation or length: a mistake of
 //! the program) make a value that says so, and every process gets that.
 
+use crate::buffer::Buffer;
 use crate::numbers;
 use fermata_ftcoll::ftco::Value;
 use std::fmt;
@@ -199,7 +200,7 @@ pub enum How {
 #[derive(Clone, Debug)]
 pub struct Data {
     /// The elements.
-    pub bytes: Arc<Vec<u8>>,
+    pub bytes: Arc<Buffer>,
     /// How to combine them.
     pub how: How,
 }
@@ -214,7 +215,7 @@ impl Data {
         if op.element == 0 || self.bytes.len() % op.element != 0 {
             return false;
         }
-        let mut result = Vec::clone(&behind.bytes);
+        let mut result = Buffer::clone(&behind.bytes);
         (op.function)(&self.bytes, &mut result);
         self.bytes = Arc::new(result);
         true
@@ -227,12 +228,10 @@ impl Value for Data {
             && match (&self.how, &behind.how) {
                 (How::Elements(kind, op), How::Elements(other, also)) => {
                     let (kind, op, fits) = (*kind, *op, kind == other && op == also);
-                    fits && numbers::combine(
-                        kind,
-                        op,
-                        Arc::make_mut(&mut self.bytes).as_mut_slice(),
-                        &behind.bytes,
-                    )
+                    fits && {
+                        let bytes = Arc::make_mut(&mut self.bytes);
+                        numbers::combine(kind, op, bytes, &behind.bytes)
+                    }
                 }
                 (How::User(size, slot), How::User(other, _)) if size == other => {
                     let (op, size) = (slot.get(), *size as usize);

@@ -2,7 +2,7 @@
 use super::*;
 
 fn data(how: How, bytes: &[u8]) -> Data {
-    Data { bytes: Arc::new(bytes.to_vec()), how }
+    Data { bytes: Arc::new(Buffer::copy_of(bytes)), how }
 }
 
 fn merged(kind: Kind, op: Op, a: &[u8], b: &[u8]) -> Vec<u8> {
@@ -109,7 +109,7 @@ fn the_programs_own_keeps_its_order() {
     slot.set(Some(UserOp { element: 1, commutes: false, function }));
     let mut value = data(How::User(1, slot.clone()), &[1, 2]);
     value.merge(&data(How::User(1, slot.clone()), &[3, 4]));
-    assert_eq!(*value.bytes, [13, 24]);
+    assert_eq!(**value.bytes, [13, 24]);
     slot.set(None);
     value.merge(&data(How::User(1, slot), &[3, 4]));
     assert!(matches!(value.how, How::Mismatch));

@@ -14,6 +14,7 @@
 //! Elements travel in the byte order of the sender, which is that of all: the greeting says so.
 //! A body is read as if a stranger had written it; what is malformed ends the connection.
 
+use crate::buffer::Buffer;
 use crate::lane::LaneKey;
 use crate::value::{Data, How, Kind, Op, Slot};
 use fermata_ftcoll::Rank;
@@ -161,7 +162,7 @@ impl<'a> Bytes<'a> {
             _ => return Err(Malformed),
         };
         let length = usize::try_from(self.u64()?).map_err(|_| Malformed)?;
-        let bytes = Arc::new(self.take(length)?.to_vec());
+        let bytes = Arc::new(Buffer::copy_of(self.take(length)?));
         Ok(Some(Data { bytes, how }))
     }
 

@@ -11,7 +11,9 @@ fn value() -> impl Strategy<Value = Option<Data>> {
         (1..9u32).prop_map(|element| How::User(element, Slot::default())),
     ];
     let data = (how, prop::collection::vec(any::<u8>(), 0..40));
-    prop::option::of(data.prop_map(|(how, bytes)| Data { bytes: Arc::new(bytes), how }))
+    prop::option::of(
+        data.prop_map(|(how, bytes)| Data { bytes: Arc::new(Buffer::copy_of(&bytes)), how }),
+    )
 }
 
 fn ranks() -> impl Strategy<Value = Vec<Rank>> {
