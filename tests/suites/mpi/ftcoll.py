@@ -144,6 +144,14 @@ def _under_fermata(mpi, killed):
     return test
 
 
+def _restart(job, other):
+    """Until all ranks can be saved: what they had reached before says nothing of that."""
+    job.restart(other, ["--survive"])
+    log = job.work / "fermata" / job.name / "coordinator.log"
+    process.wait_until(lambda: log.read_text().count("ranks are ready") >= job.runs,
+                       f"all ranks of run {job.runs}", 90)
+
+
 def _saved(mpi, other):
     """Checkpoints during calls and between them, restarts under `other`, and then a rank dies."""
     calls, ranks, victim = 1000, 4, 2
@@ -166,10 +174,10 @@ def _saved(mpi, other):
         job.checkpoint()
         reach(200)
         job.checkpoint_and_stop()
-        job.restart(other, ["--survive"])
+        _restart(job, other)
         reach(held, range(ranks))
         job.checkpoint_and_stop()
-        job.restart(other, ["--survive"])
+        _restart(job, other)
         for rank in range(ranks):
             (said / f"hold.{rank}").unlink()
         reach(held + 20)
