@@ -86,12 +86,8 @@ class FaultyJob(HealthyJob):
         self._launch("restart", self.name, "--mpi", lower, *options, env={"FERMATA_FAULT": faults})
 
     def wait_until_restarted(self):
-        """A program that waits before its last step says nothing more; the coordinator does."""
-        log = self.work / "fermata" / self.name / "coordinator.log"
-        until = time.monotonic() + ENDS_S
-        while log.read_text().count("ranks are ready") < self.runs and time.monotonic() < until:
-            time.sleep(0.05)
-        check_equal(log.read_text().count("ranks are ready"), self.runs, "times all were ready")
+        fermata.wait_until_restarted(self, ENDS_S)
+        check_equal(self.log().count("ranks are ready"), self.runs, "times all were ready")
 
     def ends(self):
         """Waits until the run and all its ranks have ended, in whatever way."""

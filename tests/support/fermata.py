@@ -43,6 +43,15 @@ def events(directory, kind=None):
     return [event for event in map(json.loads, lines) if kind in (None, event["event"])]
 
 
+def wait_until_restarted(job, limit_s=90):
+    """Until all ranks of this run can be saved; the log is that of all runs. A program that waits
+    says nothing of that, nor does what it had reached before."""
+    until = time.monotonic() + limit_s
+    while job.log().count("ranks are ready") < job.runs:
+        check(time.monotonic() < until, f"not all ranks are ready:\n{job.log()}")
+        time.sleep(0.05)
+
+
 class Job:
     """A job of the name `job` in the test's directory: started once, perhaps restarted often. The
     programs of this project do not end before `finish` or `release`, so no checkpoint can be too
@@ -71,6 +80,9 @@ class Job:
 
     def restart(self, lower, options=(), under=(), env=None):
         return self._launch("restart", self.name, "--mpi", lower, *options, under=under, env=env)
+
+    def log(self):
+        return (self.work / "fermata" / self.name / "coordinator.log").read_text()
 
     def events(self, kind=None):
         return events(self.work / "fermata" / self.name, kind)

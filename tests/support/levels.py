@@ -40,14 +40,6 @@ def begun(cluster, mpi, hosts, levels, *more, directory="/tmp/jobs"):
     return job
 
 
-def wait_until_restarted(job):
-    """Until all ranks of this run can be saved; the log is that of all runs."""
-    until = time.monotonic() + 90
-    while job.log().count("ranks are ready") < job.runs:
-        check(time.monotonic() < until, f"not all ranks are ready:\n{job.log()}")
-        time.sleep(0.05)
-
-
 def lose(cluster, name):
     """A host with all that it has."""
     cluster.kill(name)

@@ -7,8 +7,9 @@ from support import mpis, process
 from support.cases import check, check_equal, timeout
 from support.cluster import Cluster
 from support.cluster_job import Job, expected
+from support.fermata import wait_until_restarted
 from support.levels import (begun, check_on_hosts, kept_on_hosts, lose, store_of, wait_for_level,
-                            wait_until_kept, wait_until_restarted)
+                            wait_until_kept)
 
 HOSTS = 4
 HOW = {"partner": ("rank 2 of node2: from the copy on node",),

@@ -145,11 +145,8 @@ def _under_fermata(mpi, killed):
 
 
 def _restart(job, other):
-    """Until all ranks can be saved: what they had reached before says nothing of that."""
     job.restart(other, ["--survive"])
-    log = job.work / "fermata" / job.name / "coordinator.log"
-    process.wait_until(lambda: log.read_text().count("ranks are ready") >= job.runs,
-                       f"all ranks of run {job.runs}", 90)
+    fermata.wait_until_restarted(job)
 
 
 def _saved(mpi, other):

@@ -76,8 +76,22 @@ pub fn gossip_plan(size: u32, rule: Rule) -> Plan {
     Plan { size, dissemination, correction: rule, begin: Begin::WhenSent }
 }
 
-/// Makes the line of this name.
-type Search = Box<dyn Fn(String) -> Line>;
+/// A line of the table that is yet to be made: its name, and what makes it.
+type Case = (String, Box<dyn Fn(String) -> Line>);
+
+fn case<C>(name: String, group: Group<C>, effort: Effort) -> Case
+where
+    C: Subject + Send + Sync + 'static,
+    C::Message: Send + Sync,
+    C::Output: Send + Sync,
+{
+    (name, Box::new(move |name| line(name, &group, effort)))
+}
+
+/// The corrected broadcasts that are searched.
+fn plans(size: u32, rule: Rule) -> [(&'static str, Plan); 2] {
+    [("tree", tree_plan(size, rule)), ("gossip", gossip_plan(size, rule))]
+}
 
 /// All machines whose name has `only`, in groups of `size` of which up to `deaths` die. Each is
 /// searched when the iterator comes to it.
@@ -89,22 +103,19 @@ pub fn sound(
 ) -> impl Iterator<Item = Line> + '_ {
     let faults = u32::try_from(deaths).unwrap_or(u32::MAX);
     let rule = Rule::FailProof { faults };
-    let mut cases: Vec<(String, Search)> = Vec::new();
+    let mut cases: Vec<Case> = Vec::new();
     for operation in [Operation::Bcast, Operation::Allreduce, Operation::Reduce] {
         for (tree_name, tree) in trees(size) {
             let group = ftco(tree, &[operation], deaths, None);
-            let name = format!("ftco, {operation:?}, {tree_name}");
-            cases.push((name, Box::new(move |name| line(name, &group, effort))));
+            cases.push(case(format!("ftco, {operation:?}, {tree_name}"), group, effort));
         }
     }
-    for (kind, plan) in [("tree", tree_plan(size, rule)), ("gossip", gossip_plan(size, rule))] {
-        let group = broadcast(plan, deaths);
+    for (kind, plan) in plans(size, rule) {
         let name = format!("{kind}, fail-proof {faults}");
-        cases.push((name, Box::new(move |name| line(name, &group, effort))));
+        cases.push(case(name, broadcast(plan, deaths), effort));
     }
-    let group = reduction(size, faults, deaths);
     let name = format!("up-correction, f = {faults}");
-    cases.push((name, Box::new(move |name| line(name, &group, effort))));
+    cases.push(case(name, reduction(size, faults, deaths), effort));
     let chosen = cases.into_iter().filter(move |(name, _)| name.contains(only));
     chosen.map(|(name, search)| search(name))
 }
@@ -126,24 +137,21 @@ pub fn damaged(
     effort: Effort,
     only: &str,
 ) -> impl Iterator<Item = (String, Line)> + '_ {
-    let mut cases: Vec<(String, String, Search)> = Vec::new();
+    let mut cases: Vec<(String, Case)> = Vec::new();
     for (damage, operation) in DAMAGES {
         for (tree_name, tree) in trees(size) {
             let group = ftco(tree, &[operation], deaths, Some(damage));
             let name = format!("ftco, {operation:?}, {tree_name}, {damage:?}");
-            let search = Box::new(move |name| line(name, &group, effort));
-            cases.push((format!("{damage:?}"), name, search));
+            cases.push((format!("{damage:?}"), case(name, group, effort)));
         }
     }
     let rule = Rule::Opportunistic { distance: size - 1 };
-    for (kind, plan) in [("tree", tree_plan(size, rule)), ("gossip", gossip_plan(size, rule))] {
-        let group = broadcast(plan, deaths);
+    for (kind, plan) in plans(size, rule) {
         let name = format!("{kind}, to all, {FEW_CORRECT}");
-        let search = Box::new(move |name| line(name, &group, effort));
-        cases.push((FEW_CORRECT.to_owned(), name, search));
+        cases.push((FEW_CORRECT.to_owned(), case(name, broadcast(plan, deaths), effort)));
     }
-    let chosen = cases.into_iter().filter(move |(_, name, _)| name.contains(only));
-    chosen.map(|(damage, name, search)| (damage, search(name)))
+    let chosen = cases.into_iter().filter(move |(_, (name, _))| name.contains(only));
+    chosen.map(|(damage, (name, search))| (damage, search(name)))
 }
 
 /// Of [`damaged`].

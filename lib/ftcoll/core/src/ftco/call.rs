@@ -106,16 +106,9 @@ impl<V: Value> Call<V> {
             living.push(rank);
             return;
         }
-        let mut open = vec![rank];
-        while let Some(at) = open.pop() {
-            if dead.contains(&at) {
-                lost.push(at);
-                let below = open.len();
-                open.extend(tree.children(at));
-                open[below..].reverse();
-            } else {
-                living.push(at);
-            }
+        lost.push(rank);
+        for child in tree.children(rank) {
+            Self::expand(tree, child, dead, lost, living);
         }
     }
 

@@ -331,7 +331,7 @@ impl<V: Value + PartialEq> Ftco<V> {
             let asked: Vec<_> = slots.iter().filter(waits).map(|slot| slot.rank).collect();
             call.replace(rank, slots);
             for child in asked {
-                let as_root = is_root && !self.setup.tree.is_above(self.me, child);
+                let as_root = is_root && !self.is_descendant(child);
                 let wanted = Wanted::Contribution { as_root };
                 self.send(child, Body::KeepAlive(wanted), actions);
             }

@@ -124,11 +124,10 @@ impl<V: Value + PartialEq> Ftco<V> {
 
     /// Takes a process that wants a contribution for the parent that it says it is.
     fn follow(&mut self, from: Rank, as_root: bool, now: Time, actions: &mut Doing<V>) {
-        let tree = Arc::clone(&self.setup.tree);
+        let (tree, is_above) = (Arc::clone(&self.setup.tree), self.is_ancestor(from));
         let Some(call) = &mut self.state.call else {
             return;
         };
-        let is_above = tree.is_above(from, self.me);
         if call.is_root || !(is_above || as_root) {
             return;
         }
