@@ -35,7 +35,9 @@ static void fail(const char *what) {
 // Connections of this program's own, of which there are two communicators.
 static void connect_all(int rank, int size, uint32_t transport, ftc_comm **plain,
                         ftc_comm **survives) {
-  const ftc_options options = {.transport = transport};
+  // Who connects to that address comes from 127.0.0.1, so UCX takes the others for other hosts'.
+  const char *const address = transport == FTC_UCX ? "127.0.0.2" : NULL;
+  const ftc_options options = {.transport = transport, .address = address};
   const uint8_t key[32] = "this measures, and hides nothing";
   char mine[kAddressBytes] = {0}, all[kRanksMax][kAddressBytes];
   const char *addresses[kRanksMax];

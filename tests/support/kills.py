@@ -21,6 +21,10 @@ TIMEOUT_MS = 60_000
 # Of MPI_Finalize too, which a process that dies in it holds up until then.
 DEADLINE_MS = 100_000
 TRANSPORTS = ("tcp", "ucx")
+# UCX with what a machine for tests has, which is left out otherwise, as it listens to anybody. Who
+# connects to that address comes from 127.0.0.1, so the others are on other hosts.
+UCX = {"FTCOLL_TRANSPORT": "ucx", "FTCOLL_UCX_TLS": "tcp", "FTCOLL_UCX_NET_DEVICES": "lo",
+       "FTCOLL_ADDRESS": "127.0.0.2"}
 # Of a job's calls: victims die before, and wait there for it (kills.c).
 LATEST = 0.8
 OK, ROOT_DIED = 0, 1  # ftcoll.h
@@ -30,6 +34,11 @@ WAIT_FOR_ALL = (ALLREDUCE, BARRIER, OTHER_ALLREDUCE)
 
 def program(mpi, name):
     return mpis.program(mpi, f"ftcoll/{name}")
+
+
+def over(transport):
+    """What the environment of a job says for that."""
+    return UCX if transport == "ucx" else {"FTCOLL_TRANSPORT": transport}
 
 
 def environment(**more):
@@ -169,7 +178,7 @@ def run(mpi, work, seed, ranks, calls, kills, is_mixed, transport="tcp", limit_s
     victims = draw.sample(range(ranks), kills)
     hold(work, victims)
     command = [*surviving(mpi, ranks), path, calls, 0, int(is_mixed), work]
-    env = environment(FTCOLL_TRANSPORT=transport)
+    env = environment(**over(transport))
     running = process.Running(command, work, env=env, cwd=work)
     find = functools.partial(ranks_of, mpi, program=path)
     moments = sorted(draw.randrange(1, max(2, int(calls * LATEST))) for _ in victims)

@@ -17,7 +17,7 @@ struct ftc_carrier {
   int event_fd;
   size_t waiting;
   bool has_failed;  // some end, which has not been told
-  ftc_end* ends;  // UCX names them as long as the worker lives
+  ftc_end* ends;  // UCX may name them as long as the worker lives
 };
 
 struct ftc_end {
@@ -26,7 +26,6 @@ struct ftc_end {
   ucp_ep_h ep;
   size_t token;
   size_t waiting;
-  bool is_near;
   bool has_failed, is_told;
   bool is_dropped;
   // What UCX has handed over, and how far it has been read.
@@ -38,6 +37,8 @@ namespace {
 
 // Events in one turn: what has come is read before more is taken.
 constexpr int kProgressMax = 32;
+// Its TCP, and shared memory, of which each worker would have megabytes for nobody.
+constexpr char kLeftOut[] = "^tcp,shm";
 
 void fail(ftc_end* end) {
   end->has_failed = true;
@@ -69,7 +70,7 @@ ucs_status_t make_context(ftc_carrier& made) {
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read("FTCOLL", nullptr, &config);
   if (status != UCS_OK) return status;
-  if (!std::getenv("FTCOLL_UCX_TLS")) status = ucp_config_modify(config, "TLS", "^tcp");
+  if (!std::getenv("FTCOLL_UCX_TLS")) status = ucp_config_modify(config, "TLS", kLeftOut);
   ucp_params_t params = {};
   params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_STREAM | UCP_FEATURE_WAKEUP;
@@ -130,19 +131,17 @@ const void* address(ftc_carrier* carrier, size_t* bytes) {
   return carrier->address;
 }
 
-ftc_end* connect(ftc_carrier* carrier, const void* address, size_t, int is_near, size_t token) {
+ftc_end* connect(ftc_carrier* carrier, const void* address, size_t, size_t token) {
   auto* const end = new (std::nothrow) ftc_end{};
   if (!end) return nullptr;
   end->carrier = carrier;
   end->token = token;
-  end->is_near = is_near;
   ucp_ep_params_t params = {};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_USER_DATA |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = static_cast<const ucp_address_t*>(address);
   params.user_data = end;
-  // Shared memory tells nothing of a death, and UCX takes it only if nobody asks for that.
-  params.err_mode = is_near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER;
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {has_failed, end};
   if (ucp_ep_create(carrier->worker, &params, &end->ep) != UCS_OK) {
     delete end;
@@ -216,13 +215,11 @@ size_t ready(ftc_carrier* carrier, size_t* tokens, size_t room) {
   return written;
 }
 
-// UCX forgets at once only what it watches; the rest goes with the worker.
 void drop(ftc_end* end) {
   if (end->data) ucp_stream_data_release(end->ep, end->data);
   end->data = nullptr;
   end->is_dropped = true;
   end->carrier->waiting -= end->waiting;
-  if (end->is_near) return;
   ucp_request_param_t param = {};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;

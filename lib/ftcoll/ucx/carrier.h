@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What carries bytes between processes that have found each other: UCX, over shared memory and over
-// networks that the host's own programs drive. A library by itself, which libftcoll.so loads when
-// it is asked to: without UCX there is all the rest. Called under one lock; nothing blocks.
+// What carries bytes between processes of several hosts that have found each other: UCX, over
+// networks that programs drive themselves. A library by itself, which libftcoll.so loads when it is
+// asked to: without UCX there is all the rest. Called under one lock; nothing blocks.
 //
-// UCX's own TCP is left out, unless FTCOLL_UCX_TLS says otherwise: it takes connections of anybody,
-// and libftcoll.so has its own, which shows a key.
+// Left out, unless FTCOLL_UCX_TLS says otherwise, are UCX's own TCP, which takes connections of
+// anybody, and shared memory, in which one who dies can block others (decision 0116).
 #ifndef FTCOLL_CARRIER_H
 #define FTCOLL_CARRIER_H
 
@@ -15,7 +15,7 @@ typedef struct ftc_carrier ftc_carrier;
 typedef struct ftc_end ftc_end;
 
 // Versions of this table; a library with another one is not used.
-enum { FTC_CARRIER_ABI = 1 };
+enum { FTC_CARRIER_ABI = 2 };
 
 typedef struct {
   uint32_t abi;
@@ -31,10 +31,8 @@ typedef struct {
   int (*progress)(ftc_carrier *carrier);
   // What another process needs for connect().
   const void *(*address)(ftc_carrier *carrier, size_t *bytes);
-  // Null: there is no way to that process. The other one connects as well. `is_near`: it is on this
-  // host, so that its death is nothing that UCX has to notice.
-  ftc_end *(*connect)(ftc_carrier *carrier, const void *address, size_t bytes, int is_near,
-                      size_t token);
+  // Null: there is no way to that process. The other one connects as well.
+  ftc_end *(*connect)(ftc_carrier *carrier, const void *address, size_t bytes, size_t token);
   // Copies. 0; -1: nothing will arrive any more.
   int (*send)(ftc_end *end, const void *data, size_t bytes);
   // Bytes that wait here to be sent, by all ends that are not dropped. There is no event when they

@@ -19,17 +19,21 @@ AFTER_SILENCE_S = 8
 RECOVERY = {"openmpi": "--enable-recovery", "mpich": "-disable-auto-cleanup"}
 
 
-def _environment(mpi):
+# The only network between these hosts that UCX knows, and is told to take.
+UCX = {"FTCOLL_TRANSPORT": "ucx", "FTCOLL_UCX_TLS": "tcp"}
+
+
+def _environment(mpi, more=()):
     """For all hosts. Open MPI's mpirun takes there what it is told to."""
     values = {"FTCOLL_TIMEOUT_MS": str(kills.TIMEOUT_MS // 3),
-              "FTCOLL_DEADLINE_MS": str(kills.DEADLINE_MS)}
+              "FTCOLL_DEADLINE_MS": str(kills.DEADLINE_MS), **dict(more)}
     if mpi == "mpich":
         return "".join(f"{name}={value} " for name, value in values.items()), ""
     return "", " ".join(f"-x {name}={value}" for name, value in values.items())
 
 
-def _start(cluster, mpi, said, networks):
-    before, words = _environment(mpi)
+def _start(cluster, mpi, said, networks, more):
+    before, words = _environment(mpi, more)
     slots = ",".join(f"{name}:1" for name in cluster.hosts)
     mpirun = LAUNCHERS[mpi].format(rsh=cluster.rsh, slots=slots, ranks=HOSTS)
     if mpi == "openmpi" and networks > 1:
@@ -57,14 +61,14 @@ def _has_ended(said):
                if rank != VICTIM)
 
 
-def _lost(mpi, networks, lose):
+def _lost(mpi, networks, lose, more=()):
     @timeout(300)
     def test(work):
         said = work / "calls"
         said.mkdir()
         kills.hold(said, [VICTIM])
         with Cluster(work, HOSTS, networks) as cluster:
-            running = _start(cluster, mpi, said, networks)
+            running = _start(cluster, mpi, said, networks, more)
             reached = functools.partial(kills.has_reached, said / str(VICTIM), MOMENT)
             process.wait_until(reached, f"call {MOMENT} of rank {VICTIM}", 100)
             lose(cluster, mpi)
@@ -151,6 +155,8 @@ def generate():
             "test_a_rank_is_killed_mpich": _lost("mpich", 2, _kill_the_rank),
             # Open MPI's mpirun ends the job when a remote shell that it has started breaks off.
             "test_a_host_is_lost_mpich": _lost("mpich", 1, _lose_the_host),
+            "test_a_rank_is_killed_openmpi_ucx": _lost("openmpi", 1, _kill_the_rank, UCX),
+            "test_a_host_is_lost_mpich_ucx": _lost("mpich", 1, _lose_the_host, UCX),
             "test_a_host_is_silent_openmpi": _silent_under_fermata("openmpi"),
             "test_a_host_is_silent_mpich": _silent_under_fermata("mpich"),
             "test_moved_openmpi": _moved("openmpi", "mpich"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What carries bytes instead of the sockets once two processes have greeted each other: UCX, if it
-//! is asked for and reaches the other one. It is a library by itself (`lib/ftcoll/ucx`), loaded
-//! from where this one is, or by the name in `FTCOLL_CARRIER`.
+//! What carries bytes instead of the sockets once two processes of different hosts have greeted
+//! each other: UCX, if it is asked for and reaches the other one. It is a library by itself
+//! (`lib/ftcoll/ucx`), loaded from where this one is, or by the name in `FTCOLL_CARRIER`.
 //!
 //! The sockets stay, for one who dies closes them. What is carried is sealed as ever, so it is no
 //! matter who else can write to the carrier's memory or network.
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 const NAME: &str = "libftcoll_ucx.so";
 
 /// `ftc_carrier`, `ftc_end`
@@ -30,7 +30,7 @@ struct Table {
     arm: unsafe extern "C" fn(*mut Raw) -> c_int,
     progress: unsafe extern "C" fn(*mut Raw) -> c_int,
     address: unsafe extern "C" fn(*mut Raw, *mut usize) -> *const u8,
-    connect: unsafe extern "C" fn(*mut Raw, *const u8, usize, c_int, usize) -> *mut Raw,
+    connect: unsafe extern "C" fn(*mut Raw, *const u8, usize, usize) -> *mut Raw,
     send: unsafe extern "C" fn(*mut Raw, *const u8, usize) -> c_int,
     waiting: unsafe extern "C" fn(*const Raw) -> usize,
     receive: unsafe extern "C" fn(*mut Raw, *mut u8, usize) -> isize,
@@ -142,10 +142,10 @@ impl Carrier {
 
     /// An end of what leads to the process with that address, `None` if nothing does. The address
     /// is believed: its sender has shown the key.
-    pub fn connect(&self, address: &[u8], is_near: bool, token: usize) -> Option<End> {
-        let (bytes, length, is_near) = (address.as_ptr(), address.len(), c_int::from(is_near));
+    pub fn connect(&self, address: &[u8], token: usize) -> Option<End> {
+        let (bytes, length) = (address.as_ptr(), address.len());
         // SAFETY: the carrier is open, and the address is that of such a library.
-        let raw = unsafe { (self.table.connect)(self.raw.as_ptr(), bytes, length, is_near, token) };
+        let raw = unsafe { (self.table.connect)(self.raw.as_ptr(), bytes, length, token) };
         Some(End { raw: NonNull::new(raw)?, table: self.table })
     }
 

@@ -384,8 +384,9 @@ impl Net {
         link.greet(|| Greeting { size, from: me, to, received, carrier: address_of(carrier) });
         let Ok(kept) = session.resume(greeting.received) else { return false };
         kept.for_each(|frame| link.send(frame));
-        if let (Some(carrier), false) = (carrier, greeting.carrier.is_empty()) {
-            let end = carrier.connect(&greeting.carrier, link.is_near(), at);
+        let is_reached = !greeting.carrier.is_empty() && !link.is_near();
+        if let Some(carrier) = carrier.as_ref().filter(|_| is_reached) {
+            let end = carrier.connect(&greeting.carrier, at);
             end.into_iter().for_each(|end| link.lead(end));
         }
         true

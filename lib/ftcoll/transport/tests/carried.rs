@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The same jobs over UCX. `./x build` makes the library that this loads.
+//! The same jobs over UCX, which uses its TCP (`control/.cargo/config.toml`). `./x build` makes the
+//! library that this loads.
 #![allow(clippy::unwrap_used)]
 
 mod jobs;
@@ -24,8 +25,14 @@ fn carried(options: impl Fn(Rank) -> Options) -> Vec<usize> {
 }
 
 #[test]
-fn processes_of_a_host_reach_each_other_beside_the_sockets() {
+fn processes_of_several_hosts_reach_each_other_beside_the_sockets() {
     assert_eq!(carried(|_| jobs::calm()), [3; 4]);
+}
+
+#[test]
+fn processes_of_one_host_keep_to_their_sockets() {
+    let address = Options::default().address;
+    assert_eq!(carried(|_| Options { address, ..jobs::calm() }), [0; 4]);
 }
 
 #[test]

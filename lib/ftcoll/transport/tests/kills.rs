@@ -11,7 +11,8 @@ fn round(transport: &str, processes: u32, calls: u32, kills: u32, seed: u32) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_ftcoll-trial"));
     // No living process is silent for so long, however starved the machine is.
     command.args(["job", "--timeout-ms", "60000", "--limit-s", "300"]);
-    command.env("FTCOLL_TRANSPORT", transport);
+    // At that address the others are on other hosts, for UCX.
+    command.envs([("FTCOLL_TRANSPORT", transport), ("FTCOLL_ADDRESS", "127.0.0.2")]);
     for (name, value) in
         [("--processes", processes), ("--calls", calls), ("--kills", kills), ("--seed", seed)]
     {
