@@ -158,6 +158,19 @@ ftc_door* open_door(const Invitation& invitation, const std::string& listen_at, 
   return door;
 }
 
+// While a thread waits in a call of the library. MPICH makes none in a call that looks for messages
+// in MPI_COMM_SELF.
+void progress_of_the_mpi(void*) {
+  constexpr int kTag = 32767;  // the largest of every MPI
+  static const int rank = [] {
+    int own = 0;
+    PMPI_Comm_rank(MPI_COMM_WORLD, &own);
+    return own;
+  }();
+  int has_come = 0;
+  PMPI_Iprobe(rank, kTag, MPI_COMM_WORLD, &has_come, MPI_STATUS_IGNORE);
+}
+
 // Connects the processes of a communicator. Collective. An error of the MPI, or FTC_JOIN's.
 int make_world(MPI_Comm comm, World& made) {
   int rank = 0, size = 0;
@@ -200,6 +213,7 @@ int make_world(MPI_Comm comm, World& made) {
     say("connecting", ftc_error());
     return error_codes[FTC_JOIN];
   }
+  ftc_progress_by(made.world, progress_of_the_mpi, nullptr);
   if (own != MPI_COMM_NULL) made.reunion = new Reunion(made.world, own);
   return MPI_SUCCESS;
 }

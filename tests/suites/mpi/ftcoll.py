@@ -35,7 +35,7 @@ def _compare(mpi, ranks, transport="tcp"):
     @timeout(200)
     def test(work):
         command = [*mpis.mpirun(mpi, ranks), kills.program(mpi, "compare")]
-        env = kills.environment(FTCOLL_TRANSPORT=transport)
+        env = kills.environment(**kills.over(transport))
         result = process.run(command, 180, env=env, cwd=work)
         result.expect_success(f"compare on {mpi}")
         found = re.search(r"(\d+) calls compared, (\d+) differ", result.out)
@@ -64,6 +64,21 @@ def _killed(mpi, ranks, calls, count, is_mixed, transport="tcp"):
         kills.expect_good(outcome, f"{ranks} processes under {mpi}, seed {seed}")
         check_equal(outcome.calls, calls, "calls")
         check_equal(outcome.killed, count, "killed")
+    return test
+
+
+def _progress(mpi, under_fermata):
+    """The MPI makes progress while a process waits in a call that survives."""
+    @timeout(200)
+    def test(work):
+        path = kills.program(mpi, "progress")
+        if under_fermata:
+            command = [fermata.FERMATA, "run", "--mpi", mpi, "-n", 3, "--name", "job", path]
+        else:
+            command = [*mpis.mpirun(mpi, 3), path]
+        env = kills.environment(FERMATA_DIR=str(work / "fermata"))
+        result = process.run(command, 180, env=env, cwd=work).expect_success("progress")
+        check("the longest of 12 rounds" in result.out, f"it said {result.out!r}")
     return test
 
 
@@ -203,6 +218,8 @@ def generate():
                   f"test_killed_{mpi}_mixed": _killed(mpi, 5, 300, 2, True),
                   f"test_same_{mpi}_ucx": _compare(mpi, 3, "ucx"),
                   f"test_killed_{mpi}_ucx": _killed(mpi, 5, 300, 2, True, "ucx"),
+                  f"test_progress_{mpi}": _progress(mpi, False),
+                  f"test_progress_{mpi}_fermata": _progress(mpi, True),
                   f"test_monte_carlo_{mpi}": _monte_carlo(mpi), f"test_jacobi_{mpi}": _jacobi(mpi)}
         for way in ("mpif_h", "mpi", "f08"):
             found[f"test_fortran_{mpi}_{way}"] = _fortran(mpi, way)

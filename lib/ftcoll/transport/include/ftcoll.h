@@ -77,7 +77,7 @@ typedef struct {
   uint32_t deadline_ms;      // of a call that somebody who lives does not enter (600 000)
   uint32_t only_silence;     // not 0: a connection that breaks is no death
   uint32_t may_part;         // not 0: connections may be made again, see ftc_part()
-  uint32_t transport;        // FTC_TCP (0), or FTC_UCX between processes that it connects, unless
+  uint32_t transport;        // FTC_TCP (0), or FTC_UCX between hosts that it connects, unless
                              // may_part; ftc_listen() says why if UCX cannot be used
 } ftc_options;
 
@@ -105,6 +105,12 @@ int32_t ftc_size(const ftc_world *world);
 int ftc_leave(ftc_world *world);
 // The same without waiting for anybody: who still needs this process takes it for dead.
 void ftc_close(ftc_world *world);
+
+// While a thread waits in a call of the library it calls `progress` every millisecond or so, for
+// what else the program has begun, such as messages of an MPI. `progress` neither waits nor calls
+// this library. Calls that take less do without it.
+typedef void ftc_progress(void *context);
+int ftc_progress_by(ftc_world *world, ftc_progress *progress, void *context);
 
 // A process that is saved with its memory and its threads, and made again elsewhere, as all of its
 // job are at the same moment, while they stand still. ftc_hold() before that: it waits until the

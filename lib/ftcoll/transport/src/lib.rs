@@ -11,6 +11,7 @@
 //!       session   what is kept of one connection until the other end has it
 //!       carrier   UCX, beside the sockets
 //! parting      connections that are made again, after a restart from a checkpoint
+//! progress     of others, while a call waits
 //! value, numbers   elements and operations            wire          messages as bytes
 //!   buffer   their memory
 //! ```
@@ -33,6 +34,7 @@ mod link;
 mod net;
 mod numbers;
 mod parting;
+mod progress;
 mod session;
 mod value;
 mod wire;
@@ -43,5 +45,6 @@ pub use error::{CallError, JoinError};
 pub use fermata_ftcoll::Rank;
 pub use key::Key;
 pub use parting::Seeker;
+pub use progress::Progress;
 pub use value::{Function, Kind, Op, UserOp};
 pub use world::{Door, Options, Transport, World};

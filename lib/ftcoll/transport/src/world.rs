@@ -12,6 +12,7 @@ use crate::error::{CallError, JoinError};
 use crate::key::Key;
 use crate::net::{self, Net};
 use crate::parting::Seeker;
+use crate::progress::Progress;
 use crate::value::{Data, UserOp};
 use crate::wire::Address;
 use fermata_ftcoll::Rank;
@@ -38,8 +39,8 @@ pub enum Transport {
     /// The sockets by which the processes have found each other.
     #[default]
     Tcp,
-    /// UCX, between processes that it connects; between others, and where connections may be made
-    /// again, the sockets.
+    /// UCX, between hosts that it connects; between others, within a host, and where connections
+    /// may be made again, the sockets.
     Ucx,
 }
 
@@ -170,6 +171,8 @@ pub(crate) struct Shared {
     pub meeting: Duration,
     /// What looks for the others while all connections are gone.
     pub seeker: Mutex<Option<Seeker>>,
+    /// What else is to make progress while a call waits.
+    pub progress: Mutex<Option<Progress>>,
     pub me: Rank,
     pub size: Rank,
     /// Communicators made so far, by their members: the next one's number.
@@ -213,6 +216,7 @@ impl World {
             deadline: options.deadline,
             meeting: options.meeting,
             seeker: Mutex::default(),
+            progress: Mutex::default(),
             me,
             size,
             made: Mutex::default(),
@@ -373,7 +377,7 @@ impl Shared {
         begun: Instant,
         until: Duration,
     ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
-        let mut done = None;
+        let (mut done, mut pace) = (None, self.pace(begun));
         loop {
             let is_done = state.engine.has_result(to);
             if is_done {
@@ -414,7 +418,8 @@ impl Shared {
             let limit = if state.callers > 1 || !is_working { due.min(PAUSE) } else { due };
             state.is_driven = true;
             drop(state);
-            net::wait(&self.epoll, limit);
+            net::wait(&self.epoll, pace.limit(limit));
+            pace.step();
             state = self.lock();
             state.is_driven = false;
         }

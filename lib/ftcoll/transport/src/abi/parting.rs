@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connections that are made again.
+//! Connections that are made again, and progress of others while a call waits.
 
 use super::{JOIN, OK, bytes, join_code, rank, refuse, text, ways};
 use crate::world::World;
@@ -7,8 +7,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// `ftc_seeker`
-type CSeeker = unsafe extern "C" fn(*mut c_void);
+/// `ftc_seeker`, `ftc_progress`
+type CFunction = unsafe extern "C" fn(*mut c_void);
 
 /// What C hands over to be handed back.
 struct Context(*mut c_void);
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn ftc_sockets(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ftc_seek_by(
     world: Option<&World>,
-    function: Option<CSeeker>,
+    function: Option<CFunction>,
     context: *mut c_void,
 ) -> c_int {
     let (Some(world), Some(function)) = (world, function) else {
@@ -89,6 +89,25 @@ pub unsafe extern "C" fn ftc_seek_by(
     let context = Context(context);
     // SAFETY: the caller's promise.
     world.seek_by(Arc::new(move || unsafe { function(context.get()) }));
+    OK
+}
+
+/// `ftc_progress_by`
+///
+/// # Safety
+/// `function` is what ftcoll.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ftc_progress_by(
+    world: Option<&World>,
+    function: Option<CFunction>,
+    context: *mut c_void,
+) -> c_int {
+    let (Some(world), Some(function)) = (world, function) else {
+        return refuse("ftc_progress_by: no world, or no function");
+    };
+    let context = Context(context);
+    // SAFETY: the caller's promise.
+    world.progress_by(Arc::new(move || unsafe { function(context.get()) }));
     OK
 }
 
