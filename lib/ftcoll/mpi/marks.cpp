@@ -382,6 +382,13 @@ int ftc_mark(MPI_Comm comm) { return ftcoll::mark(comm); }
 
 int ftc_is_marked(MPI_Comm comm) { return ftcoll::mark_of(comm) != nullptr; }
 
+int ftc_comm_behind(MPI_Comm comm, ftc_comm** behind) {
+  const ftcoll::Mark* const mark = ftcoll::mark_of(comm);
+  if (!mark || !behind) return FTC_ARGUMENT;
+  *behind = mark->comm;
+  return FTC_OK;
+}
+
 int ftc_last(MPI_Comm comm, ftc_ended* ended) {
   const ftcoll::Mark* const mark = ftcoll::mark_of(comm);
   if (!mark) return FTC_ARGUMENT;

@@ -129,6 +129,33 @@ def _fortran(mpi, way):
     return test
 
 
+def _persistent(mpi):
+    """Rank 1 of four kills itself while persistent calls are in progress."""
+    @timeout(200)
+    def test(work):
+        command = [*kills.surviving(mpi, 4), kills.program(mpi, "persistent"), 200, 1]
+        result = process.run(command, 180, env=kills.environment(), cwd=work)
+        said = sorted(re.findall(r"rank (\d) is content", result.out))
+        check_equal(said, ["0", "2", "3"], f"ranks that found all well\n{result.out}{result.err}")
+    return test
+
+
+def _persistent_saved(mpi, other):
+    """They are saved in progress, and end under the other MPI."""
+    @timeout(300)
+    def test(work):
+        job = fermata.Job(work)
+        job.start(mpi, [kills.program(mpi, "persistent"), 2000, -1], 4, kills.environment(),
+                  ["--survive"])
+        job.running.wait_for("round 100", 100)
+        job.checkpoint()
+        job.checkpoint_and_stop()
+        _restart(job, other)
+        result = job.running.wait(200).expect_success("the job")
+        check_equal(result.out.count("is content"), 4, f"ranks that found all well\n{result.out}")
+    return test
+
+
 def _under_fermata(mpi, killed):
     """fermata run --survive: of four ranks these are killed, one after the other."""
     @timeout(300)
@@ -220,6 +247,8 @@ def generate():
                   f"test_killed_{mpi}_ucx": _killed(mpi, 5, 300, 2, True, "ucx"),
                   f"test_progress_{mpi}": _progress(mpi, False),
                   f"test_progress_{mpi}_fermata": _progress(mpi, True),
+                  f"test_persistent_{mpi}": _persistent(mpi),
+                  f"test_persistent_{mpi}_saved": _persistent_saved(mpi, mpis.OTHER[mpi]),
                   f"test_monte_carlo_{mpi}": _monte_carlo(mpi), f"test_jacobi_{mpi}": _jacobi(mpi)}
         for way in ("mpif_h", "mpi", "f08"):
             found[f"test_fortran_{mpi}_{way}"] = _fortran(mpi, way)

@@ -37,6 +37,11 @@ int ftc_is_marked(MPI_Comm comm);
 // gets the dead ones whose contributions the last result lacks. `ended` may be NULL.
 int ftc_last(MPI_Comm comm, ftc_ended *ended);
 
+// The library's communicator behind a marked one: its persistent calls (ftcoll.h) and those by the
+// MPI's names are made one after the other, in the order in which all its processes begin them. It
+// stays as long as the marked one. FTC_ARGUMENT if that is not marked.
+int ftc_comm_behind(MPI_Comm comm, ftc_comm **behind);
+
 // For Fortran, with integers for communicators (with mpi_f08: comm%MPI_VAL):
 //     call ftc_mark(comm, ierror)
 //     call ftc_last(comm, code, contributions, missing, room)

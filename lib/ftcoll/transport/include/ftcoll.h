@@ -164,6 +164,33 @@ int ftc_reduce_user(ftc_comm *comm, const void *send, void *receive, size_t coun
 int ftc_allreduce_user(ftc_comm *comm, const void *send, void *receive, size_t count,
                        const ftc_user_op *op, ftc_ended *ended);
 
+// Persistent calls: made once, and begun as often as one likes (MPI-4.1, section 6.13). ftc_start()
+// reads what is sent, begins the call and returns at once; the library's own thread goes through
+// with it, and calls an operation of the program's own. ftc_wait() blocks until it is over, and
+// ftc_test() looks whether it is: they write what is received, and then it can be started again. Of
+// one that has not been started they say FTC_OK at once, and leave `ended` as it is.
+//
+// Calls that are started before others of the communicator have ended are made in the order in
+// which they were started, which is the same at all members. A call in progress cannot be started
+// (FTC_BUSY); one that is freed then is made nevertheless, since others need it, and nothing is
+// received. Buffers and the communicator stay until it is freed.
+typedef struct ftc_call ftc_call;
+int ftc_barrier_init(ftc_comm *comm, ftc_call **call);
+int ftc_bcast_init(ftc_comm *comm, void *buffer, size_t count, ftc_type type, int32_t root,
+                   ftc_call **call);
+int ftc_reduce_init(ftc_comm *comm, const void *send, void *receive, size_t count, ftc_type type,
+                    ftc_op op, int32_t root, ftc_call **call);
+int ftc_allreduce_init(ftc_comm *comm, const void *send, void *receive, size_t count,
+                       ftc_type type, ftc_op op, ftc_call **call);
+int ftc_reduce_user_init(ftc_comm *comm, const void *send, void *receive, size_t count,
+                         const ftc_user_op *op, int32_t root, ftc_call **call);
+int ftc_allreduce_user_init(ftc_comm *comm, const void *send, void *receive, size_t count,
+                            const ftc_user_op *op, ftc_call **call);
+int ftc_start(ftc_call *call);
+int ftc_test(ftc_call *call, int *is_over, ftc_ended *ended);
+int ftc_wait(ftc_call *call, ftc_ended *ended);
+void ftc_call_free(ftc_call *call);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,6 +7,7 @@
 
 mod calls;
 mod parting;
+mod persistent;
 
 use crate::comm::Comm;
 use crate::error::{CallError, JoinError};

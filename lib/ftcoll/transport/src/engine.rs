@@ -3,13 +3,14 @@
 //! to be woken, who is dead. It does one round at a time and never waits. While nothing can be
 //! concluded from the silence of a member (`Net::is_unsettled_with`) a communicator's clock stands.
 
+use crate::calls::{Calls, Number, Task};
 use crate::clock::Clock;
 use crate::error::CallError;
 use crate::lane::{Doing, Lane, LaneKey};
 use crate::net::{Arrival, Net};
-use crate::value::{Data, Slot, UserOp};
+use crate::value::{Data, Slot};
 use crate::wire::{self, Address};
-use fermata_ftcoll::ftco::{self, Operation, Timeouts, Verdict};
+use fermata_ftcoll::ftco::{self, Operation, Timeouts};
 use fermata_ftcoll::{Actions, Event, Rank, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -42,16 +43,7 @@ struct Group {
     lanes: BTreeMap<LaneKey, Lane>,
     /// Its calls survive nothing: to measure what it costs that others do.
     is_plain: bool,
-    state: Use,
-}
-
-/// Whether a communicator can begin a call.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    Free,
-    InCall,
-    /// A call has been given up, and may still be in progress at others.
-    Spent,
+    calls: Calls,
 }
 
 impl Group {
@@ -62,6 +54,10 @@ impl Group {
     /// As its machines have it.
     fn time(&self, now: Instant) -> Time {
         Time::try_from(self.clock.at(now).as_nanos()).unwrap_or(Time::MAX)
+    }
+
+    fn is_far_ahead(&self, lane: LaneKey) -> bool {
+        self.lanes.get(&lane).is_some_and(Lane::is_far_ahead)
     }
 
     fn rank_of(&self, world: Rank) -> Option<Rank> {
@@ -87,6 +83,8 @@ pub(crate) struct Engine {
     arrivals: Vec<Arrival>,
     actions: Doing,
     frame: Vec<u8>,
+    /// Communicators whose call in progress has a result.
+    ended: Vec<u64>,
 }
 
 impl Engine {
@@ -103,6 +101,7 @@ impl Engine {
             arrivals: Vec::new(),
             actions: Actions::default(),
             frame: Vec::new(),
+            ended: Vec::new(),
         }
     }
 
@@ -204,7 +203,8 @@ impl Engine {
     /// Makes a communicator of these world ranks, of which this process is number `me`.
     pub fn make_group(&mut self, id: u64, members: Vec<Rank>, me: Rank) {
         let (clock, lanes) = (Clock::default(), BTreeMap::new());
-        let group = Group { members, me, clock, lanes, is_plain: false, state: Use::Free };
+        let calls = Calls::default();
+        let group = Group { members, me, clock, lanes, is_plain: false, calls };
         self.groups.insert(id, group);
         self.mind_clocks();
         for (from, body) in self.early.remove(&id).unwrap_or_default() {
@@ -224,63 +224,54 @@ impl Engine {
         self.groups.remove(&id);
     }
 
-    /// Takes the communicator for a call.
-    pub fn take_group(&mut self, id: u64) -> Result<(), CallError> {
-        let group = self.groups.get_mut(&id).ok_or(CallError::Argument)?;
-        match group.state {
-            Use::InCall => Err(CallError::Busy),
-            Use::Spent => Err(CallError::Deadline),
-            Use::Free => {
-                group.state = Use::InCall;
-                Ok(())
+    /// The calls of a communicator.
+    pub fn calls(&mut self, id: u64) -> Result<&mut Calls, CallError> {
+        self.groups.get_mut(&id).map(|group| &mut group.calls).ok_or(CallError::Argument)
+    }
+
+    /// Whether a call has ended whose result nobody has taken.
+    pub fn has_result(&self, id: u64, number: Number) -> bool {
+        self.groups.get(&id).is_some_and(|group| group.calls.has_result(number))
+    }
+
+    /// Begins a call, or has it wait until those before it have ended.
+    pub fn begin(&mut self, id: u64, task: Task) -> Result<Number, CallError> {
+        let number = self.calls(id)?.push(task)?;
+        self.advance(id);
+        Ok(number)
+    }
+
+    /// Takes the result of the call in progress, if it has one, and starts the next one. The root
+    /// of broadcasts waits for nobody: so many of them, and a barrier comes first.
+    fn advance(&mut self, id: u64) {
+        while let Some(group) = self.groups.get_mut(&id) {
+            if let Some(lane) = group.calls.current() {
+                let lane = group.lanes.get_mut(&lane);
+                let Some(verdict) = lane.and_then(Lane::take_result) else { return };
+                group.calls.end(verdict);
+                continue;
             }
+            let bcast = group.calls.first().filter(|task| task.operation == Operation::Bcast);
+            let lane = bcast.map(|task| task.lane);
+            if let Some(lane) = lane.filter(|lane| group.is_far_ahead(*lane)) {
+                group.calls.hold_up(lane);
+            }
+            let Some(task) = group.calls.next() else { return };
+            self.start(id, task);
         }
     }
 
-    /// Ends the call of a communicator, which has a result or was given up.
-    pub fn release_group(&mut self, id: u64, has_result: bool) {
-        if let Some(group) = self.groups.get_mut(&id) {
-            group.state = if has_result { Use::Free } else { Use::Spent };
-        }
-    }
-
-    /// Begins a call.
-    pub fn start(
-        &mut self,
-        to: Address,
-        operation: Operation,
-        value: Option<Data>,
-        op: Option<UserOp>,
-    ) {
+    fn start(&mut self, group: u64, task: Task) {
+        let to = Address { group, lane: task.lane };
         let suspected: Vec<_> = self.suspected.iter().copied().collect();
         for world in suspected {
             self.tell_death(to, world);
         }
         self.with_lane(to, |lane| {
-            lane.slot.set(op);
-            lane.prepare(operation, value);
+            lane.slot.set(task.op);
+            lane.prepare(task.operation, task.value);
             Event::Start
         });
-    }
-
-    /// Whether a barrier has to come before the next broadcast of the lane.
-    pub fn is_far_ahead(&self, to: Address) -> bool {
-        self.lane(to).is_some_and(Lane::is_far_ahead)
-    }
-
-    /// Whether the call of a lane has ended.
-    pub fn has_result(&self, to: Address) -> bool {
-        self.lane(to).is_some_and(Lane::has_result)
-    }
-
-    /// How the call of a lane has ended.
-    pub fn take_result(&mut self, to: Address) -> Option<Verdict<Data>> {
-        let group = self.groups.get_mut(&to.group)?;
-        group.lanes.get_mut(&to.lane)?.take_result()
-    }
-
-    fn lane(&self, to: Address) -> Option<&Lane> {
-        self.groups.get(&to.group)?.lanes.get(&to.lane)
     }
 
     /// Where values for the lane find the program's operation.
@@ -300,6 +291,7 @@ impl Engine {
         for to in self.lanes_where(due) {
             self.with_lane(to, |_| Event::Timer);
         }
+        self.advance_ended();
         Ok(())
     }
 
@@ -311,7 +303,14 @@ impl Engine {
                 Arrival::Lost(rank) => self.lose(rank),
             }
         }
+        self.advance_ended();
         arrivals
+    }
+
+    fn advance_ended(&mut self) {
+        while let Some(id) = self.ended.pop() {
+            self.advance(id);
+        }
     }
 
     /// Ends all connections.
@@ -329,6 +328,11 @@ impl Engine {
         };
         let step = self.net.is_held().then_some(HELD_STEP);
         self.groups.values().filter_map(due_in).chain(step).chain(self.net.next_due()).min()
+    }
+
+    /// Has who waits look again when something is due.
+    pub fn nudge(&self) {
+        self.net.nudge();
     }
 
     /// Has who waits look again, if there is something to do earlier than it knows.
@@ -455,6 +459,7 @@ impl Engine {
             let dead = group.lanes.get(&to.lane).into_iter().flat_map(Lane::dead);
             let worlds = dead.filter_map(|rank| group.members.get(rank as usize));
             self.suspected.extend(worlds);
+            self.ended.push(to.group);
         }
     }
 }

@@ -5,7 +5,9 @@
 //! ```text
 //! world        a process of a job: meets the others, waits in calls, answers between them
 //!   comm       communicators and their calls          environment   joining by FTCOLL_*
+//!   pending    waiting for calls, or not
 //!   engine     which machine a message is for, and who is dead; never waits
+//!     calls    those of one communicator, one after the other
 //!     lane     the machine of one communicator for one root; clock, its time
 //!     net      all connections: link (one socket), channel (its secrecy), key
 //!       session   what is kept of one connection until the other end has it
@@ -21,6 +23,7 @@
 
 mod abi;
 mod buffer;
+mod calls;
 mod carrier;
 mod channel;
 mod clock;
@@ -34,6 +37,7 @@ mod link;
 mod net;
 mod numbers;
 mod parting;
+mod pending;
 mod progress;
 mod session;
 mod value;
@@ -45,6 +49,7 @@ pub use error::{CallError, JoinError};
 pub use fermata_ftcoll::Rank;
 pub use key::Key;
 pub use parting::Seeker;
+pub use pending::Pending;
 pub use progress::Progress;
 pub use value::{Function, Kind, Op, UserOp};
 pub use world::{Door, Options, Transport, World};

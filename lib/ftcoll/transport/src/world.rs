@@ -13,10 +13,8 @@ use crate::key::Key;
 use crate::net::{self, Net};
 use crate::parting::Seeker;
 use crate::progress::Progress;
-use crate::value::{Data, UserOp};
-use crate::wire::Address;
 use fermata_ftcoll::Rank;
-use fermata_ftcoll::ftco::{Operation, Timeouts, Verdict};
+use fermata_ftcoll::ftco::Timeouts;
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -25,11 +23,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long a thread that does not drive waits until it looks again, at most.
-const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
 /// Between two looks while others are awaited at the beginning.
 const MEETING_STEP: Duration = Duration::from_millis(50);
-/// Between two looks where the others are.
-const SEEK_STEP: Duration = Duration::from_millis(1);
 /// For what waits to be sent when the process leaves.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -153,21 +149,21 @@ impl Door {
 pub(crate) struct State {
     pub engine: Engine,
     /// Threads in calls.
-    callers: usize,
-    is_driven: bool,
+    pub callers: usize,
+    pub is_driven: bool,
     is_closing: bool,
 }
 
 /// What the threads of a process share.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    turn: Condvar,
-    epoll: Arc<OwnedFd>,
+    pub turn: Condvar,
+    pub epoll: Arc<OwnedFd>,
     bell: OwnedFd,
     /// Who is asked and lives has answered by then.
     pub timeout: Duration,
-    sleep: Duration,
-    deadline: Duration,
+    pub sleep: Duration,
+    pub deadline: Duration,
     pub meeting: Duration,
     /// What looks for the others while all connections are gone.
     pub seeker: Mutex<Option<Seeker>>,
@@ -334,94 +330,6 @@ impl Shared {
                     std::thread::sleep(PAUSE);
                 }
             }
-        }
-    }
-
-    /// One call from beginning to end. Blocks.
-    pub fn call(
-        &self,
-        to: Address,
-        operation: Operation,
-        value: Option<Data>,
-        op: Option<UserOp>,
-    ) -> Result<Verdict<Data>, CallError> {
-        let begun = Instant::now();
-        let mut state = self.lock();
-        let until = state.engine.clock(to.group) + self.deadline;
-        state.engine.take_group(to.group)?;
-        state.callers += 1;
-        state.engine.start(to, operation, value, op);
-        if state.is_driven {
-            state.engine.nudge_if_due();
-        }
-        let (mut state, verdict) = self.wait_for(state, to, begun, until);
-        state.callers -= 1;
-        // For the library's own thread, or another caller's.
-        state.engine.nudge_if_due();
-        state.engine.release_group(to.group, verdict.is_some());
-        drop(state);
-        self.turn.notify_all();
-        verdict.ok_or(CallError::Deadline)
-    }
-
-    /// `until` is of the communicator's clock. While that stands because a member is not found
-    /// again, the call has as much time as it ever had, from its beginning or from the parting.
-    ///
-    /// Before a checkpoint and after a restart a call with a result lasts until the others have
-    /// what it has sent: who is in no call may be unable to look for them (`parting.rs`). As they
-    /// may be in none themselves, it lasts no longer than a timeout.
-    fn wait_for<'a>(
-        &'a self,
-        mut state: MutexGuard<'a, State>,
-        to: Address,
-        begun: Instant,
-        until: Duration,
-    ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
-        let (mut done, mut pace) = (None, self.pace(begun));
-        loop {
-            let is_done = state.engine.has_result(to);
-            if is_done {
-                let since = state.engine.parted().max(*done.get_or_insert_with(Instant::now));
-                if !state.engine.owes(to.group) || since.elapsed() >= self.timeout {
-                    let verdict = state.engine.take_result(to);
-                    return (state, verdict);
-                }
-                state.engine.ask();
-            }
-            let left = until.saturating_sub(state.engine.clock(to.group));
-            let apart_since = state.engine.apart_since(to.group);
-            let is_lost = apart_since.is_some_and(|at| at.max(begun).elapsed() >= self.deadline);
-            if left.is_zero() || is_lost {
-                let verdict = state.engine.take_result(to);
-                return (state, verdict);
-            }
-            if apart_since.is_some() {
-                drop(state);
-                self.seek();
-                state = self.lock();
-            }
-            if state.is_driven {
-                let waited = self.turn.wait_timeout(state, PAUSE);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
-                continue;
-            }
-            // If the descriptor to wait at fails, the timeouts end the call.
-            let is_working = state.engine.progress().is_ok();
-            if state.callers > 1 {
-                self.turn.notify_all();
-            }
-            if state.engine.has_result(to) && !is_done {
-                continue;
-            }
-            let due = state.engine.next_due().unwrap_or(self.sleep).min(left).min(self.sleep);
-            let due = if apart_since.is_some() { due.min(SEEK_STEP) } else { due };
-            let limit = if state.callers > 1 || !is_working { due.min(PAUSE) } else { due };
-            state.is_driven = true;
-            drop(state);
-            net::wait(&self.epoll, pace.limit(limit));
-            pace.step();
-            state = self.lock();
-            state.is_driven = false;
         }
     }
 }

@@ -41,7 +41,11 @@ impl Context {
     }
 }
 
-fn report(result: Result<Ended, CallError>, comm: &Comm, out: Option<&mut CEnded>) -> c_int {
+pub(super) fn report(
+    result: Result<Ended, CallError>,
+    comm: &Comm,
+    out: Option<&mut CEnded>,
+) -> c_int {
     let ended = match result {
         Ok(ended) => ended,
         Err(error) => return code(error),
@@ -60,21 +64,21 @@ fn report(result: Result<Ended, CallError>, comm: &Comm, out: Option<&mut CEnded
 }
 
 /// What two buffers and a way to combine them make.
-struct Task {
-    send: *const c_void,
-    receive: *mut c_void,
-    count: usize,
-    combine: Combine,
-    element: usize,
+pub(super) struct Task {
+    pub send: *const c_void,
+    pub receive: *mut c_void,
+    pub count: usize,
+    pub combine: Combine,
+    pub element: usize,
 }
 
-fn predefined(kind: c_int, op: c_int) -> Option<(Combine, usize)> {
+pub(super) fn predefined(kind: c_int, op: c_int) -> Option<(Combine, usize)> {
     let kind = u8::try_from(kind).ok().and_then(Kind::of)?;
     let op = u8::try_from(op).ok().and_then(Op::of)?;
     Some((Combine::Predefined(kind, op), kind.bytes()))
 }
 
-fn user(op: Option<&CUserOp>) -> Option<(Combine, usize)> {
+pub(super) fn user(op: Option<&CUserOp>) -> Option<(Combine, usize)> {
     let op = op?;
     let (function, element, context) = (op.function?, op.element_bytes, Context(op.context));
     if element == 0 {

@@ -2,6 +2,8 @@
 //! Jobs whose processes are threads of this one, with real connections between them. Who dies is
 //! dropped: its connections close, as those of a killed process do.
 
+mod begun;
+
 use super::TRANSPORT;
 use ftcoll::{CallError, Combine, Door, JoinError, Key, Kind, Op, Options, Rank, UserOp, World};
 use std::io::{Read, Write};
