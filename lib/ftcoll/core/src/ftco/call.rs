@@ -64,11 +64,10 @@ pub(super) struct Call<V> {
 }
 
 impl<V: Value> Call<V> {
-    /// With room for so many slots.
-    pub fn new(operation: Operation, slots: usize) -> Self {
+    pub fn new(operation: Operation) -> Self {
         Self {
             operation,
-            cover: Vec::with_capacity(slots),
+            cover: Vec::new(),
             lost: Vec::new(),
             is_root: false,
             parent: None,
@@ -79,6 +78,27 @@ impl<V: Value> Call<V> {
             askers: Vec::new(),
             suspects: Vec::new(),
         }
+    }
+
+    /// Empties it, and keeps its memory: what is left is a new one of the same operation.
+    pub fn empty(&mut self) {
+        let Self {
+            operation: _,
+            cover,
+            lost,
+            is_root,
+            parent,
+            promised,
+            contribution,
+            sent_to,
+            orphans,
+            askers,
+            suspects,
+        } = self;
+        (*is_root, *parent, *promised, *contribution) = (false, None, 0, None);
+        cover.clear();
+        orphans.clear();
+        [lost, sent_to, askers, suspects].into_iter().for_each(Vec::clear);
     }
 
     /// Whether values are gathered without being asked for.
@@ -93,17 +113,17 @@ impl<V: Value> Call<V> {
         Slot { rank, held }
     }
 
-    /// Appends the living processes at the top of the subtree of `rank` to `living`; the dead
-    /// above them go to `lost`.
+    /// Hands the living processes at the top of the subtree of `rank` to `living`; the dead above
+    /// them go to `lost`.
     pub fn expand(
         tree: &Tree,
         rank: Rank,
         dead: &BTreeSet<Rank>,
         lost: &mut Vec<Rank>,
-        living: &mut Vec<Rank>,
+        living: &mut dyn FnMut(Rank),
     ) {
         if !dead.contains(&rank) {
-            living.push(rank);
+            living(rank);
             return;
         }
         lost.push(rank);
@@ -178,11 +198,17 @@ impl<V: Value> Call<V> {
         Some(all)
     }
 
-    /// Whom to send the verdict to.
-    pub fn receivers(&self, tree: &Tree, me: Rank, dead: &BTreeSet<Rank>) -> Vec<Rank> {
-        let mut receivers = Vec::with_capacity(self.cover.len());
+    /// Appends to `receivers` whom to send the verdict to.
+    pub fn receivers(
+        &self,
+        tree: &Tree,
+        me: Rank,
+        dead: &BTreeSet<Rank>,
+        receivers: &mut Vec<Rank>,
+    ) {
         for slot in self.cover.iter().filter(|slot| slot.rank != me) {
-            Self::expand(tree, slot.rank, dead, &mut Vec::new(), &mut receivers);
+            let receive = &mut |rank| receivers.push(rank);
+            Self::expand(tree, slot.rank, dead, &mut Vec::new(), receive);
         }
         let orphans = self.orphans.iter().map(|(origin, _)| origin);
         for &rank in orphans.chain(&self.askers).chain(&self.suspects) {
@@ -190,6 +216,5 @@ impl<V: Value> Call<V> {
                 receivers.push(rank);
             }
         }
-        receivers
     }
 }

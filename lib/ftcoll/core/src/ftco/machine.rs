@@ -21,6 +21,26 @@ pub struct Ftco<V> {
     parent: Option<Rank>,
     pub(super) children: Vec<Rank>,
     pub(super) state: State<V>,
+    spare: Spare<V>,
+}
+
+/// Memory of calls that have ended, for the next one. A clone has none.
+#[derive(Debug)]
+struct Spare<V> {
+    call: Option<Box<Call<V>>>,
+    receivers: Vec<Rank>,
+}
+
+impl<V> Default for Spare<V> {
+    fn default() -> Self {
+        Self { call: None, receivers: Vec::new() }
+    }
+}
+
+impl<V> Clone for Spare<V> {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,7 +53,7 @@ pub(super) struct State<V> {
     /// Of the present call, or else of the last one.
     pub(super) epoch: u32,
     pub(super) next: Option<(Operation, Option<V>)>,
-    pub(super) call: Option<Call<V>>,
+    pub(super) call: Option<Box<Call<V>>>,
     pub(super) past: VecDeque<(u32, Rank, Verdict<V>)>,
     /// Messages of calls that this process has not entered yet.
     pub(super) parked: Vec<(Rank, Message<V>)>,
@@ -58,7 +78,7 @@ impl<V: Value + PartialEq> Ftco<V> {
             parked: Vec::new(),
             told_by: None,
         };
-        Self { setup, me, height, parent, children, state }
+        Self { setup, me, height, parent, children, state, spare: Spare::default() }
     }
 
     /// Says what the next call, which [`Event::Start`] begins, is to do. In a bcast only the
@@ -139,18 +159,19 @@ impl<V: Value + PartialEq> Ftco<V> {
 
         let decides_now = operation == Operation::Bcast && self.me == 0;
         let (own, told) = if decides_now { (None, own) } else { (own, None) };
-        let mut call = Call::new(operation, self.children.len() + 1);
+        let mut call = self.spare.call.take().unwrap_or_else(|| Box::new(Call::new(operation)));
+        call.operation = operation;
+        let (tree, dead, gathers) = (&self.setup.tree, &self.state.dead, call.gathers());
+        let Call { cover, lost, .. } = &mut *call;
         let own_part = Contribution { value: own, missing: vec![] };
-        call.cover.push(Slot { rank: self.me, held: Held::Got(own_part) });
-        let (tree, dead, mut below) = (&self.setup.tree, &self.state.dead, Vec::new());
-        for &child in &self.children {
-            Call::<V>::expand(tree, child, dead, &mut call.lost, &mut below);
-        }
-        for rank in below {
+        cover.push(Slot { rank: self.me, held: Held::Got(own_part) });
+        let mut wait_for = |rank| {
             let nothing = Contribution { value: None, missing: vec![] };
-            let held =
-                if call.gathers() { Held::Waits(Watch::from(now)) } else { Held::Got(nothing) };
-            call.cover.push(Slot { rank, held });
+            let held = if gathers { Held::Waits(Watch::from(now)) } else { Held::Got(nothing) };
+            cover.push(Slot { rank, held });
+        };
+        for &child in &self.children {
+            Call::<V>::expand(tree, child, dead, lost, &mut wait_for);
         }
         self.state.call = Some(call);
         if decides_now {
@@ -211,7 +232,7 @@ impl<V: Value + PartialEq> Ftco<V> {
         call.lost.retain(|&rank| tree.is_above(self.me, rank));
         let mut own = std::mem::take(&mut call.cover);
         let (mut top, mut asked) = (Vec::new(), Vec::new());
-        Call::<V>::expand(tree, 0, dead, &mut call.lost, &mut top);
+        Call::<V>::expand(tree, 0, dead, &mut call.lost, &mut |rank| top.push(rank));
         for rank in top {
             if rank == self.me {
                 call.cover.append(&mut own);
@@ -290,14 +311,16 @@ impl<V: Value + PartialEq> Ftco<V> {
         from: Option<Rank>,
         actions: &mut Doing<V>,
     ) {
-        let Some(call) = self.state.call.take() else {
+        let Some(mut call) = self.state.call.take() else {
             return;
         };
         let mut told = verdict.clone();
         if call.operation == Operation::Reduce {
             told.value = None;
         }
-        for to in call.receivers(&self.setup.tree, self.me, &self.state.dead) {
+        let mut receivers = std::mem::take(&mut self.spare.receivers);
+        call.receivers(&self.setup.tree, self.me, &self.state.dead, &mut receivers);
+        for to in receivers.drain(..) {
             if Some(to) != from {
                 let root = self.tag(to, root);
                 self.send(to, Body::Verdict { root, verdict: told.clone() }, actions);
@@ -308,6 +331,8 @@ impl<V: Value + PartialEq> Ftco<V> {
             self.state.past.pop_front();
         }
         actions.output = Some(verdict);
+        call.empty();
+        self.spare = Spare { call: Some(call), receivers };
     }
 
     fn give_up(&mut self, rank: Rank, now: Time, actions: &mut Doing<V>) {
@@ -322,7 +347,8 @@ impl<V: Value + PartialEq> Ftco<V> {
         let is_root = call.is_root;
         if call.waits_for(rank) {
             let (tree, mut living) = (&self.setup.tree, Vec::new());
-            Call::<V>::expand(tree, rank, &self.state.dead, &mut call.lost, &mut living);
+            let live = &mut |rank| living.push(rank);
+            Call::<V>::expand(tree, rank, &self.state.dead, &mut call.lost, live);
             if self.setup.damage == Some(Damage::NoBypass) {
                 living.clear();
             }
