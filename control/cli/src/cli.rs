@@ -10,7 +10,7 @@ use crate::hooks::Hooks;
 use crate::output::{parse_bytes, parse_duration_ms};
 use crate::plan::PlanArgs;
 use crate::site::SiteCommand;
-use crate::start_args::StartArgs;
+use crate::start_args::{BehindArgs, StartArgs};
 use clap::{CommandFactory, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use fermata_launch::kept::parse_which;
@@ -134,6 +134,9 @@ Example:
         /// This host keeps snapshots there, in a store of this name
         #[arg(long, hide = true)]
         store: Option<String>,
+        /// As for run
+        #[command(flatten)]
+        behind: BehindArgs,
         /// As for run
         #[arg(long, hide = true, value_parser = COLLECTIVES, default_value = COLLECTIVES[0])]
         collectives: String,
@@ -393,6 +396,8 @@ Example:
         local_dir: Option<PathBuf>,
         #[arg(long)]
         store: Option<String>,
+        #[command(flatten)]
+        behind: BehindArgs,
     },
     /// Lends what this host keeps of a job's snapshots to whoever takes the job up again
     #[command(hide = true)]

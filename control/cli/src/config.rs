@@ -11,15 +11,17 @@ use crate::exit::usage;
 use crate::hints;
 use crate::hooks::Hooks;
 use crate::output::{Output, parse_every};
+use crate::start_args::parse_rate;
 use crate::table::{table, words};
 use anyhow::Result;
 use fermata_launch::batch::Batch;
+use fermata_launch::behind::Behind;
 use fermata_launch::kept::{self, parse_which};
 use fermata_launch::start::{SaveFiles, Start};
 use fermata_levels::{Chain, ChainError, Groups};
 use fermata_policy::signals::SaveOn;
 use fermata_storage::open_believed;
-use fermata_sysio::{effective_uid, print_error};
+use fermata_sysio::{Cores, NotCores, effective_uid, print_error};
 use fermata_types::{Checkpointer, Every};
 use serde::{Deserialize, Deserializer, de};
 use serde_json::{Map, Value, json};
@@ -54,6 +56,10 @@ struct Settings {
     local_dir: Option<PathBuf>,
     #[serde(deserialize_with = "chain")]
     levels: Option<Chain>,
+    #[serde(deserialize_with = "rate")]
+    level_rate: Option<u64>,
+    #[serde(deserialize_with = "cores")]
+    service_cores: Option<Cores>,
     groups: Groups,
     mpirun_arg: Option<Vec<String>>,
     #[serde(deserialize_with = "signals")]
@@ -66,7 +72,7 @@ struct Settings {
 }
 
 /// All of them, in the order in which they are shown.
-const KEYS: [&str; 19] = [
+const KEYS: [&str; 21] = [
     "dir",
     "mpi",
     "every",
@@ -78,6 +84,8 @@ const KEYS: [&str; 19] = [
     "remote-shell",
     "local-dir",
     "levels",
+    "level-rate",
+    "service-cores",
     "groups",
     "mpirun-arg",
     "save-on",
@@ -104,6 +112,14 @@ fn interval<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Every>, D::Error>
 
 fn chain<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Chain>, D::Error> {
     read_as(from, |word| word.parse().map_err(|why: ChainError| why.to_string()))
+}
+
+fn rate<'a, D: Deserializer<'a>>(from: D) -> Result<Option<u64>, D::Error> {
+    read_as(from, parse_rate)
+}
+
+fn cores<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Cores>, D::Error> {
+    read_as(from, |word| word.parse().map_err(|why: NotCores| why.to_string()))
 }
 
 fn which_files<'a, D: Deserializer<'a>>(from: D) -> Result<Option<String>, D::Error> {
@@ -200,6 +216,7 @@ impl Config {
         // As far as the job's hosts can have them: nobody asks for these of a job of one host.
         let makes_images = given.checkpointer != Checkpointer::Itself && local_dir.is_some();
         let hosts = given.count_of_hosts().filter(|_| makes_images);
+        let behind = self.behind();
         let levels = all.levels.zip(hosts).and_then(|(levels, hosts)| levels.on(hosts));
         Start {
             mpi: given.mpi.or(all.mpi),
@@ -210,6 +227,7 @@ impl Config {
             remote_shell: given.remote_shell.or(all.remote_shell),
             local_dir,
             levels: given.levels.or(levels),
+            behind: given.behind.or(behind),
             groups: all.groups,
             mpirun_args: all.mpirun_arg.filter(|_| none).unwrap_or(given.mpirun_args),
             ..given
@@ -219,6 +237,12 @@ impl Config {
     /// Which hosts fail together: of a run as it is now, whatever an earlier one was told.
     pub fn groups(&self) -> Groups {
         self.all.groups.clone()
+    }
+
+    /// What hosts may take for making levels: likewise.
+    pub fn behind(&self) -> Behind {
+        let all = &self.all;
+        Behind { level_rate: all.level_rate, service_cores: all.service_cores.clone() }
     }
 
     /// Where the site's service is found, if the command line does not say.

@@ -47,6 +47,8 @@ encrypt = true
 remote-shell = "rsh"
 local-dir = "/local"
 levels = "local,xor"
+level-rate = "200MB"
+service-cores = "0,2-3"
 groups.rack = { r1 = "n[1-8]", r2 = "n9" }
 mpirun-arg = ["-a", "b"]
 save-on = "TERM,USR1"
@@ -134,6 +136,8 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         ("# x\nevery = \"soon\"\n", ":2: every: "),
         ("files = \"some\"\n", ":1: files: "),
         ("save-on = \"SOON\"\n", ":1: save-on: "),
+        ("level-rate = \"9kB\"\n", ":1: level-rate: '9kB' is less than 100000 bytes"),
+        ("service-cores = \"x\"\n", ":1: service-cores: 'x' is no list of processors"),
         ("levels = \"xor\"\n", ":1: levels: the first level is local"),
         (
             "keep = 3\n[groups.rack]\na = \"n[1-2]\"\nb = \"n2\"\n",

@@ -69,6 +69,8 @@ pub struct ExecOptions {
     pub local_dir: Option<PathBuf>,
     /// This host keeps snapshots there, in a store of this name.
     pub store: Option<String>,
+    /// What it may take for making levels of them.
+    pub behind: fermata_launch::behind::Behind,
     /// What makes collective calls whole.
     pub collectives: String,
     /// The death of this rank ends nobody else.
@@ -364,8 +366,8 @@ fn coordinator_for(
     };
     check_name(&name)?;
     let job = job_of(options, place, &name);
-    let local =
-        options.local_dir.as_deref().map(|dir| Local { dir, store: options.store.as_deref() });
+    let (store, behind) = (options.store.as_deref(), &options.behind);
+    let local = options.local_dir.as_deref().map(|dir| Local { dir, store, behind });
     let given = options.socket.clone().or_else(|| std::env::var("FERMATA_SOCKET").ok());
     if let Some(socket) = given {
         let (host, addresses) = options.coordinator.split_first().map_or_else(

@@ -110,6 +110,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             let how = restart::How { here, files: files.into(), moves: Moves::of(map) };
             config.fill_life(&mut end, &mut hooks);
             let start = Start { survive: end.survive, groups: config.groups(), ..start.into() };
+            let start = Start { behind: start.behind.or(config.behind()), ..start };
             let life = Life::new(end, hooks)?;
             let (save_on, is_begun_again) = (life.save_on().clone(), life.begins_again());
             let start = Start { save_on, is_begun_again, ..start };
@@ -125,6 +126,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
             coordinator,
             local_dir,
             store,
+            behind,
             collectives,
             survive,
             spawned,
@@ -150,6 +152,7 @@ fn perform(cli: Cli) -> anyhow::Result<u8> {
                 coordinator,
                 local_dir,
                 store,
+                behind: behind.into(),
                 collectives,
                 survive,
                 spawned,
@@ -209,8 +212,9 @@ fn serve(command: Command) -> anyhow::Result<u8> {
         Command::Guard { save_on, job_dir, name, command } => {
             guard::guard(&save_on, &job_dir, &name, &command)
         }
-        Command::Daemon { job, detach, socket, address, local_dir, store } => {
-            let spec = reach::DaemonSpec { job, addresses: address, socket, local_dir, store };
+        Command::Daemon { job, detach, socket, address, local_dir, store, behind } => {
+            let (addresses, behind) = (address, behind.into());
+            let spec = reach::DaemonSpec { job, addresses, socket, local_dir, store, behind };
             reach::daemon(&spec, detach).map(|()| 0)
         }
         Command::Lend { store, address, local_dir } => {

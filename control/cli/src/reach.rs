@@ -9,9 +9,10 @@ use crate::exit::refused;
 use crate::lenders;
 use anyhow::{Context, Result, anyhow};
 use fermata_coordinator::Client;
+use fermata_launch::behind::Behind;
 use fermata_node::{Endpoint, LocalImages, Options};
 use fermata_storage::JobDir;
-use fermata_sysio::Log;
+use fermata_sysio::{Cores, Log, use_all_cores};
 use fermata_transport::{
     Connection, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
 };
@@ -100,6 +101,8 @@ pub struct DaemonSpec {
     pub local_dir: Option<PathBuf>,
     /// And snapshots, in a store of this name.
     pub store: Option<String>,
+    /// What it may take for making levels of them.
+    pub behind: Behind,
 }
 
 /// A host's own directory.
@@ -109,6 +112,8 @@ pub struct Local<'a> {
     pub dir: &'a Path,
     /// Snapshots stay there, in a store of this name.
     pub store: Option<&'a str>,
+    /// What it may take for making levels of them.
+    pub behind: &'a Behind,
 }
 
 /// The socket of this host's daemon, which is started if it does not run yet.
@@ -127,6 +132,7 @@ pub fn daemon_socket(
         socket: base.with_extension("sock"),
         local_dir: local.map(|local| local.dir.to_owned()),
         store: local.and_then(|local| local.store).map(str::to_owned),
+        behind: local.map(|local| local.behind.clone()).unwrap_or_default(),
     };
     let path = spec.socket.to_string_lossy().into_owned();
     let lock_path = base.with_extension("lock");
@@ -194,6 +200,7 @@ fn describe<'a>(command: &'a mut Command, spec: &DaemonSpec) -> &'a mut Command 
     if let Some(store) = &spec.store {
         command.args(["--store", store]);
     }
+    command.args(spec.behind.words());
     command.arg(&spec.job)
 }
 
@@ -217,6 +224,11 @@ fn serve(spec: &DaemonSpec) -> Result<()> {
     // Not the leader of a group, being a child; so this cannot fail in a way that matters.
     let _ = fermata_sysio::leave_session();
     fermata_sysio::FileLimit::raise();
+    // A rank has started it, which its MPI may have bound to a processor.
+    let cores = spec.behind.service_cores.as_ref();
+    cores.map_or_else(use_all_cores, Cores::use_them).with_context(|| {
+        format!("--service-cores {}", cores.map_or(String::new(), Cores::to_string))
+    })?;
     let endpoint = Endpoint {
         job: spec.job.clone(),
         addresses: spec.addresses.clone(),
@@ -238,7 +250,9 @@ fn serve(spec: &DaemonSpec) -> Result<()> {
     readable.read(true).write(true).create(true).truncate(true);
     let log = readable.open(spec.socket.with_extension("log")).ok().map(Log::new);
     let socket = spec.socket.clone();
-    fermata_node::run(Options { endpoint, socket, local, store, timeout: TIMEOUT, log }, || {
+    let level_rate = spec.behind.level_rate;
+    let options = Options { endpoint, socket, local, store, level_rate, timeout: TIMEOUT, log };
+    fermata_node::run(options, || {
         // Who started it may have given it up.
         let _ = writeln!(io::stdout(), "{READY}");
     })

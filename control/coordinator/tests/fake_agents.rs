@@ -147,6 +147,7 @@ fn start_daemon(dir: &Path, coordinator: &Handle, between: Between) -> (PathBuf,
         socket: socket.clone(),
         local,
         store: None,
+        level_rate: None,
         timeout,
         log: None,
     };

@@ -5,7 +5,8 @@
 //!
 //! Floors, each of which knows only those before it: `problem`, `report`, `units`, `names`, `ask`;
 //! `batch` (what a batch system tells); `mpi`, `outcome`, `hosts`, `environment`, `flavour`,
-//! `choice`, `limits` and `registry` (MPIs); `manager`, `stdin` and `start` (what starts ranks);
+//! `choice`, `limits` and `registry` (MPIs); `manager`, `stdin`, `behind` and `start` (what starts
+//! ranks);
 //! `app` (the program); `key`, `moved`, `kept`, `parts`, `files`, `programs`, `versions` (what a
 //! snapshot continues with); `back_end` (registering an MPI); `guarded` (mpirun and signals);
 //! `mpirun` and `rank` (command lines, as plain data).
@@ -18,6 +19,7 @@ pub mod app;
 pub mod ask;
 pub mod back_end;
 pub mod batch;
+pub mod behind;
 mod choice;
 pub mod environment;
 pub mod files;

@@ -177,6 +177,7 @@ fn rank_words(
     }
     if start.levels.is_some() {
         add(&["--store", &record.store()]);
+        start.behind.words().iter().for_each(|word| add(&[word]));
     }
     if !record.addresses.is_empty() {
         let found_at = format!("{},{}", record.host, record.addresses.join(","));

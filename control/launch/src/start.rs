@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a job is to run: what its user says, or what it last ran with.
 
+use crate::behind::Behind;
 use crate::hosts::{self, Hosts};
 use anyhow::Result;
 use fermata_levels::{Chain, Groups};
@@ -37,6 +38,8 @@ pub struct Start {
     pub local_dir: Option<PathBuf>,
     /// Snapshots stay on the hosts, and get from level to level.
     pub levels: Option<Chain>,
+    /// What hosts may take for making levels.
+    pub behind: Behind,
     /// Which hosts fail together, as the site says.
     pub groups: Groups,
     /// Arguments for mpirun itself.

@@ -135,13 +135,20 @@ impl LocalImages {
     /// Brings a finished image to the coordinator and returns when it is on disk there.
     pub(crate) fn put(&self, epoch: u32, rank: u32) -> io::Result<()> {
         let path = self.path(epoch, rank);
-        self.bring(&path, epoch, rank)?;
+        self.bring(&path, epoch, rank, |_| ())?;
         let _ = fs::remove_file(&path);
         Ok(())
     }
 
-    /// The same with an image that lies somewhere, and stays there.
-    pub(crate) fn bring(&self, path: &Path, epoch: u32, rank: u32) -> io::Result<()> {
+    /// The same with an image that lies somewhere, and stays there. `sent` is called after some
+    /// bytes each, so many.
+    pub(crate) fn bring(
+        &self,
+        path: &Path,
+        epoch: u32,
+        rank: u32,
+        mut sent: impl FnMut(u64),
+    ) -> io::Result<()> {
         let _slot = self.slots.take();
         let mut file = open_file(path, Whose::Own(None))?;
         let bytes = file.metadata()?.len();
@@ -160,6 +167,7 @@ impl LocalImages {
             if let Err(error) = connection.writer.send(&chunk) {
                 return Err(hear_stored(&mut connection).err().unwrap_or(error));
             }
+            sent(want as u64);
         }
         hear_stored(&mut connection)
     }

@@ -4,6 +4,7 @@
 //! a level that is being made, and one makes levels, notes them, and removes what is old.
 
 use crate::images::LocalImages;
+use crate::pace::Pace;
 use crate::stores::{Places, RemotePeers, StoreServer, all_of};
 use fermata_levels::{Id, Item, Level};
 use fermata_parity::{Sum, Sums};
@@ -52,6 +53,7 @@ impl Keeper {
         job: &str,
         secret: &Secret,
         images: Option<LocalImages>,
+        pace: Pace,
         said: Say,
     ) -> io::Result<Self> {
         let server = StoreServer::begin(store.clone(), job, secret)?;
@@ -61,7 +63,7 @@ impl Keeper {
         let (tasks, to_do) = channel();
         let (keeping, answer) = (store.clone(), Arc::clone(&said));
         thread::Builder::new().spawn(move || keep_all(&keeping, &to_keep, &answer))?;
-        let mut worker = Worker { store: store.clone(), peers, images, said };
+        let mut worker = Worker { store: store.clone(), peers, images, pace, said };
         thread::Builder::new().spawn(move || worker.work(&to_do))?;
         Ok(Self { store, server, places, taking: None, keeps, tasks })
     }
@@ -156,6 +158,7 @@ struct Worker {
     peers: RemotePeers,
     /// The way of images to the job's directory.
     images: Option<LocalImages>,
+    pace: Pace,
     said: Say,
 }
 
@@ -193,7 +196,8 @@ impl Worker {
         let level: Level = make.level.parse().map_err(|why| format!("{why}"))?;
         let kept = self.kept(make.epoch, make.taken_ms)?;
         let (task, said) = (make.task, Arc::clone(&self.said));
-        let mut peers = Advancing { peers: &mut self.peers, task, said, told: Instant::now() };
+        let (pace, told) = (&mut self.pace, Instant::now());
+        let mut peers = Advancing { peers: &mut self.peers, pace, task, said, told };
         match level {
             Level::Local => Ok(Vec::new()),
             Level::Partner => {
@@ -215,14 +219,18 @@ impl Worker {
     }
 
     /// Brings the host's images to the job's directory.
-    fn bring(&self, kept: &Kept, task: u64) -> Result<Vec<u8>, String> {
+    fn bring(&mut self, kept: &Kept, task: u64) -> Result<Vec<u8>, String> {
         let home = kept.snapshot.home_of(self.store.host());
         let home = home.and_then(|home| kept.snapshot.homes.get(home as usize));
         let images = self.images.as_ref().ok_or("the host has no directory of its own")?;
         for rank in home.into_iter().flat_map(|home| &home.ranks) {
             let path: PathBuf = self.store.kept_image(kept.snapshot.id, *rank);
-            images.bring(&path, kept.snapshot.id.epoch, *rank).map_err(|why| why.to_string())?;
-            (self.said)(Promotes { task }.into());
+            let say = || (self.said)(Promotes { task }.into());
+            let pace = &mut self.pace;
+            let brought =
+                images.bring(&path, kept.snapshot.id.epoch, *rank, |bytes| pace.pass(bytes, say));
+            brought.map_err(|why| why.to_string())?;
+            say();
         }
         Ok(Vec::new())
     }
@@ -239,6 +247,7 @@ impl Worker {
 /// Peers, of which the coordinator hears now and then that there is something to read.
 struct Advancing<'a> {
     peers: &'a mut RemotePeers,
+    pace: &'a mut Pace,
     task: u64,
     said: Say,
     told: Instant,
@@ -254,9 +263,11 @@ impl Peers for Advancing<'_> {
         bytes: &mut [u8],
     ) -> io::Result<()> {
         self.peers.read(host, kept, item, offset, bytes)?;
+        let say = || (self.said)(Promotes { task: self.task }.into());
+        self.pace.pass(bytes.len() as u64, say);
         if self.told.elapsed() > SAY_EVERY {
             self.told = Instant::now();
-            (self.said)(Promotes { task: self.task }.into());
+            say();
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ mod fetch;
 mod images;
 mod keeper;
 mod membership;
+mod pace;
 mod server;
 mod stores;
 

@@ -6,6 +6,7 @@ use crate::fetch::Found;
 use crate::images::LocalImages;
 use crate::keeper::{Keeper, Say};
 use crate::membership::Membership;
+use crate::pace::Pace;
 use fermata_storage::HostStore;
 use fermata_sysio::Log;
 use fermata_transport::{
@@ -40,6 +41,8 @@ pub struct Options {
     pub local: Option<LocalImages>,
     /// The host keeps snapshots.
     pub store: Option<HostStore>,
+    /// Bytes a second that making levels may bring from other hosts, or to the job's directory.
+    pub level_rate: Option<u64>,
     /// How long to look for a coordinator that is lost while ranks live.
     pub timeout: Duration,
     /// Where to write what happens.
@@ -107,7 +110,7 @@ fn keep(options: &Options, store: HostStore, inputs: &Sender<Input>) -> io::Resu
     let said: Say = Arc::new(move |message| {
         let _ = inputs.send(Input::Said(message)); // a daemon that has ended says nothing
     });
-    Keeper::begin(store, job, secret, options.local.clone(), said)
+    Keeper::begin(store, job, secret, options.local.clone(), Pace::new(options.level_rate), said)
 }
 
 /// `told`: the number and the port of the membership.

@@ -2,10 +2,12 @@
 //! What the control plane asks the kernel beyond the standard library. The only crate that may hold
 //! `unsafe`; rustix's safe functions are enough for nearly all of it.
 
+mod cores;
 mod load;
 mod log;
 pub mod signals;
 
+pub use cores::{Cores, NotCores, use_all_cores};
 pub use load::{HostLoad, LoadMeter};
 pub use log::Log;
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Snapshots that stay on the hosts of their job: hosts die with their disks, and the job continues
 from what the others have. Only with --cluster."""
+import pathlib
 import re
+import time
 
 from support import mpis, process
 from support.cases import check, check_equal, timeout
@@ -91,6 +93,28 @@ def test_a_plan_says_which_levels_are_made_when(work):
         check(int(taken[1]) >= second, job.running.err)
         # What was made anew on the hosts that are left gets all levels, the directory's too.
         wait_for_level(job, int(taken[1]), "shared")
+        check_equal(job.checksum(), expected(), "checksum")
+
+
+@timeout(300)
+def test_levels_take_no_more_than_they_may(work):
+    """Of bandwidth and of processors."""
+    rate = 1_000_000
+    with Cluster(work, HOSTS) as cluster:
+        job = begun(cluster, "mpich", HOSTS, "partner", "--level-rate", f"{rate}",
+                    "--service-cores", "0")
+        job.command("checkpoint", "job").expect_success("checkpoint")
+        since = time.monotonic()
+        wait_for_level(job, 2, "partner")
+        took = time.monotonic() - since
+        images = [path.stat().st_size for path in store_of(cluster, "node0").glob("2-*/rank-*")]
+        most = max(images) / rate
+        check(most - 1 < took < 3 * most + 5, f"{took:.1f} s for images of {images} bytes")
+        for name in cluster.hosts:
+            daemon, = (pid for pid in process.descendants(cluster.booted[name].pid)
+                       if b"\0daemon\0" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
+            status = pathlib.Path(f"/proc/{daemon}/status").read_text()
+            check("Cpus_allowed_list:\t0\n" in status, status)
         check_equal(job.checksum(), expected(), "checksum")
 
 
