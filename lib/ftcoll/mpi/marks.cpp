@@ -78,7 +78,7 @@ int prepare() {
       {FTC_ROOT_DIED, "ftcoll: the root has died, and no living process has a result"},
       {FTC_FORGOTTEN, "ftcoll: others took this process for dead and are far ahead"},
       {FTC_DEADLINE, "ftcoll: a living process has not entered the call by the deadline"},
-      {FTC_BUSY, "ftcoll: another thread is in a call of the communicator"},
+      {FTC_BUSY, "ftcoll: another thread is in a call of the communicator, or it has begun"},
       {FTC_JOIN, "ftcoll: the processes of the communicator cannot connect to each other"},
   };
   int error_class = MPI_ERR_OTHER;

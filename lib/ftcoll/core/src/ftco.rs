@@ -4,9 +4,10 @@
 //!
 //! Contributions go up the tree and one process, the root, decides; its verdict goes down. Whoever
 //! waits asks after half a timeout whether the other one lives, and takes it for dead after a whole
-//! one of silence. A parent replaces a dead child by the child's children; a child replaces a dead
-//! parent by the next ancestor, or, if none lives, by the process of the lowest rank, which becomes
-//! the root. The dead are remembered: later calls leave them out and cost nothing.
+//! one of silence, half of it after the question. A parent replaces a dead child by the child's
+//! children; a child replaces a dead parent by the next ancestor, or, if none lives, by the process
+//! of the lowest rank, which becomes the root. The dead are remembered: later calls leave them out
+//! and cost nothing.
 //!
 //! Invariants, as long as nobody takes a living process for dead:
 //! - A contribution is in a verdict as a whole or not at all: what a process covers is a set of

@@ -124,6 +124,24 @@ fn a_bcast_past_a_parent_that_is_known_dead_costs_no_timeout() {
     }
 }
 
+/// Its process may have slept for long.
+#[test]
+fn whoever_is_asked_late_has_time_to_answer() {
+    let setup =
+        Setup { tree: Arc::new(Tree::binomial(2)), timeouts: TIMEOUTS, kept: 4, damage: None };
+    let mut root: Ftco<Members> = Ftco::new(Arc::new(setup), 0);
+    let mut actions = crate::Actions::default();
+    root.prepare(Operation::Allreduce, Some(only(0)));
+    root.step(Event::Start, 0, &mut actions);
+    let late = 10 * TIMEOUTS.base;
+    for now in [late, late + 1, late + TIMEOUTS.base / 2] {
+        root.step(Event::Timer, now, &mut actions);
+        assert_eq!((actions.sends.len(), root.dead().count()), (1, 0), "{now}");
+    }
+    root.step(Event::Timer, late + TIMEOUTS.base, &mut actions);
+    assert_eq!(root.dead().collect::<Vec<_>>(), [1]);
+}
+
 #[test]
 fn operands_stay_in_order() {
     #[derive(Clone, Debug, PartialEq)]

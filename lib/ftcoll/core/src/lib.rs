@@ -60,7 +60,7 @@ pub enum Event<M> {
 }
 
 /// What a process does upon an event. The driver keeps one and empties it after each step, so a
-/// step allocates nothing once its lists have grown.
+/// step allocates hardly anything once its lists have grown.
 #[derive(Clone, Debug)]
 pub struct Actions<M, O> {
     /// Messages to send, in this order.

@@ -39,7 +39,9 @@ int ftc_last(MPI_Comm comm, ftc_ended *ended);
 
 // The library's communicator behind a marked one: its persistent calls (ftcoll.h) and those by the
 // MPI's names are made one after the other, in the order in which all its processes begin them. It
-// stays as long as the marked one. FTC_ARGUMENT if that is not marked.
+// stays as long as the marked one. Waiting for them counts as a call of the MPI, which makes
+// progress meanwhile: threads do so as MPI_Init_thread allows. FTC_ARGUMENT if the communicator is
+// not marked.
 int ftc_comm_behind(MPI_Comm comm, ftc_comm **behind);
 
 // For Fortran, with integers for communicators (with mpi_f08: comm%MPI_VAL):

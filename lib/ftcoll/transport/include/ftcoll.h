@@ -28,7 +28,7 @@ enum {
   FTC_MISMATCH = 2,    // the processes' calls differ in length, type or operation
   FTC_FORGOTTEN = 3,   // others took this process for dead and are far ahead
   FTC_DEADLINE = 4,    // somebody lives and did not enter; the communicator is of no more use
-  FTC_BUSY = 5,        // another thread is in a call of the communicator
+  FTC_BUSY = 5,        // another thread is in a call of it, or it has been started already
   FTC_OPERATION = 6,   // not defined for the type
   FTC_ARGUMENT = 7,    // a rank, a length, a pointer or a number that cannot be
   FTC_JOIN = 8         // the job cannot be joined
@@ -52,7 +52,8 @@ typedef enum {
 enum { FTC_TCP = 0, FTC_UCX = 1 };
 
 // An operation of the program's own: behind[i] = ahead[i] op behind[i]. It is called by the thread
-// that is in the call, or by another one that is in a call, never by two at a time.
+// that is in the call, or by another one that is in a call; of a call that was started and is not
+// waited for, by the library's own; never by two at a time.
 typedef struct {
   void (*function)(const void *ahead, void *behind, size_t count, void *context);
   void *context;
@@ -168,12 +169,17 @@ int ftc_allreduce_user(ftc_comm *comm, const void *send, void *receive, size_t c
 // reads what is sent, begins the call and returns at once; the library's own thread goes through
 // with it, and calls an operation of the program's own. ftc_wait() blocks until it is over, and
 // ftc_test() looks whether it is: they write what is received, and then it can be started again. Of
-// one that has not been started they say FTC_OK at once, and leave `ended` as it is.
+// one that has not been started they say FTC_OK at once, and leave `ended` as it is. The deadline
+// counts from the first of them.
 //
 // Calls that are started before others of the communicator have ended are made in the order in
 // which they were started, which is the same at all members. A call in progress cannot be started
 // (FTC_BUSY); one that is freed then is made nevertheless, since others need it, and nothing is
-// received. Buffers and the communicator stay until it is freed.
+// received. So one with an operation of the program's own is freed when it is over. Buffers and the
+// communicator stay until it is freed. One thread at a time uses a call.
+//
+// After ftc_part() a process finds the others while it is in a call of the library: one that has
+// begun a call and computes keeps them waiting until then.
 typedef struct ftc_call ftc_call;
 int ftc_barrier_init(ftc_comm *comm, ftc_call **call);
 int ftc_bcast_init(ftc_comm *comm, void *buffer, size_t count, ftc_type type, int32_t root,

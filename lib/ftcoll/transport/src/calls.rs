@@ -107,6 +107,12 @@ impl Calls {
     /// A call has been given up, and may still be in progress at others: there are none any more.
     pub fn give_up(&mut self) {
         self.is_spent = true;
+        self.waiting.clear();
+    }
+
+    /// Whether none is in progress, or waits.
+    pub fn are_over(&self) -> bool {
+        self.is_spent || self.current.is_none() && self.waiting.is_empty()
     }
 
     pub fn is_spent(&self) -> bool {

@@ -44,6 +44,7 @@ struct Group {
     /// Its calls survive nothing: to measure what it costs that others do.
     is_plain: bool,
     calls: Calls,
+    is_freed: bool,
 }
 
 impl Group {
@@ -204,7 +205,8 @@ impl Engine {
     pub fn make_group(&mut self, id: u64, members: Vec<Rank>, me: Rank) {
         let (clock, lanes) = (Clock::default(), BTreeMap::new());
         let calls = Calls::default();
-        let group = Group { members, me, clock, lanes, is_plain: false, calls };
+        let (is_plain, is_freed) = (false, false);
+        let group = Group { members, me, clock, lanes, is_plain, calls, is_freed };
         self.groups.insert(id, group);
         self.mind_clocks();
         for (from, body) in self.early.remove(&id).unwrap_or_default() {
@@ -219,9 +221,21 @@ impl Engine {
         }
     }
 
-    /// Forgets a communicator.
+    /// Forgets a communicator, once its calls have been made: others need them.
     pub fn free_group(&mut self, id: u64) {
-        self.groups.remove(&id);
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        group.is_freed = true;
+        if group.calls.are_over() {
+            self.groups.remove(&id);
+        }
+    }
+
+    /// A call of the communicator is given up: it is of no more use. Nobody needs what the
+    /// program's operation is called with any more, so it is not called.
+    pub fn give_up(&mut self, id: u64) {
+        let Some(group) = self.groups.get_mut(&id) else { return };
+        group.calls.give_up();
+        group.lanes.values().for_each(|lane| lane.slot.set(None));
     }
 
     /// The calls of a communicator.
@@ -256,7 +270,12 @@ impl Engine {
             if let Some(lane) = lane.filter(|lane| group.is_far_ahead(*lane)) {
                 group.calls.hold_up(lane);
             }
-            let Some(task) = group.calls.next() else { return };
+            let Some(task) = group.calls.next() else {
+                if group.is_freed {
+                    self.groups.remove(&id);
+                }
+                return;
+            };
             self.start(id, task);
         }
     }
@@ -335,11 +354,11 @@ impl Engine {
         self.net.nudge();
     }
 
-    /// Has who waits look again, if there is something to do earlier than it knows.
-    pub fn nudge_if_due(&self) {
-        if self.net.next_due().is_some() {
-            self.net.nudge();
-        }
+    /// Whether there is something to do without being asked: a call is in progress, or something
+    /// waits to be sent.
+    pub fn is_busy(&self) -> bool {
+        let is_busy = |group: &Group| !group.calls.are_over();
+        self.net.next_due().is_some() || self.groups.values().any(is_busy)
     }
 
     /// Whether something waits to be sent.

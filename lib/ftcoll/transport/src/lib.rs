@@ -5,7 +5,7 @@
 //! ```text
 //! world        a process of a job: meets the others, waits in calls, answers between them
 //!   comm       communicators and their calls          environment   joining by FTCOLL_*
-//!   pending    waiting for calls, or not
+//!   pending    waiting for calls, or not              attend        the library's own thread
 //!   engine     which machine a message is for, and who is dead; never waits
 //!     calls    those of one communicator, one after the other
 //!     lane     the machine of one communicator for one root; clock, its time
@@ -22,6 +22,7 @@
 //! connection and a malformed message are the death of the process at its other end.
 
 mod abi;
+mod attend;
 mod buffer;
 mod calls;
 mod carrier;

@@ -20,16 +20,14 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SCRATCH_BYTES: usize = 64 << 10;
 const LISTENER: u64 = u64::MAX;
-/// Of a descriptor that only wakes whoever waits.
-const BELL: u64 = u64::MAX - 1;
 /// Of one that does so once.
-const NUDGE: u64 = u64::MAX - 3;
+const NUDGE: u64 = u64::MAX - 1;
 /// Of that of the carrier.
 const CARRIER: u64 = u64::MAX - 2;
 
@@ -142,11 +140,6 @@ impl Net {
         Arc::clone(&self.epoll)
     }
 
-    /// Wakes whoever waits when `bell` can be read.
-    pub fn hang(&self, bell: impl AsFd) -> io::Result<()> {
-        Ok(epoll::add(&*self.epoll, bell, EventData::new_u64(BELL), EventFlags::IN)?)
-    }
-
     /// Ends all connections, and takes none any more.
     pub fn close(&mut self) {
         self.links.clear();
@@ -222,7 +215,7 @@ impl Net {
         for event in &events[..count] {
             match event.data.u64() {
                 LISTENER => self.accept(),
-                BELL | CARRIER => {}
+                CARRIER => {}
                 NUDGE => {
                     // Nothing to be read is one that has been heard.
                     let _ = rustix::io::read(&self.nudge, &mut [0; 8]);

@@ -29,9 +29,9 @@ pub struct Pending {
 pub(crate) struct Wait {
     group: u64,
     number: Number,
-    begun: Instant,
-    /// Of the communicator's clock.
-    until: Duration,
+    /// When somebody waited for it, or looked for its result, first, and when that is too long: of
+    /// the communicator's clock.
+    begun: Option<(Instant, Duration)>,
     /// When its result was seen first.
     done: Option<Instant>,
 }
@@ -41,8 +41,7 @@ impl Pending {
         let shared = comm.shared();
         let mut state = shared.lock();
         let wait = shared.begin(&mut state, comm.id(), task)?;
-        // Whoever sleeps does not know yet when this call has to be looked after.
-        state.engine.nudge();
+        shared.wake(&state);
         drop(state);
         Ok(Self { comm: comm.clone(), wait, receives, is_over: false })
     }
@@ -61,6 +60,7 @@ impl Pending {
         }
         let over = shared.look(&mut state, &mut self.wait);
         let is_apart = over.is_none() && state.engine.apart_since(self.wait.group).is_some();
+        shared.wake_if_busy(&state);
         drop(state);
         if is_apart {
             shared.seek();
@@ -95,9 +95,14 @@ impl Drop for Pending {
 
 impl Shared {
     fn begin(&self, state: &mut State, group: u64, task: Task) -> Result<Wait, CallError> {
-        let until = state.engine.clock(group) + self.deadline;
         let number = state.engine.begin(group, task)?;
-        Ok(Wait { group, number, begun: Instant::now(), until, done: None })
+        Ok(Wait { group, number, begun: None, done: None })
+    }
+
+    /// Since when it is waited for, and until when.
+    fn times(&self, state: &State, wait: &mut Wait) -> (Instant, Duration) {
+        let until = || state.engine.clock(wait.group) + self.deadline;
+        *wait.begun.get_or_insert_with(|| (Instant::now(), until()))
     }
 
     /// One call from beginning to end. Blocks.
@@ -114,12 +119,11 @@ impl Shared {
     fn wait(&self, mut state: MutexGuard<'_, State>, wait: &mut Wait) -> Option<Verdict<Data>> {
         state.callers += 1;
         if state.is_driven {
-            state.engine.nudge_if_due();
+            self.wake(&state);
         }
         let (mut state, verdict) = self.wait_for(state, wait);
         state.callers -= 1;
-        // For the library's own thread, or another caller's.
-        state.engine.nudge_if_due();
+        self.wake_if_busy(&state);
         drop(state);
         self.turn.notify_all();
         verdict
@@ -134,6 +138,7 @@ impl Shared {
     /// what it has sent: who is in no call may be unable to look for them (`parting.rs`). As they
     /// may be in none themselves, it lasts no longer than a timeout.
     fn look(&self, state: &mut State, wait: &mut Wait) -> Option<Option<Verdict<Data>>> {
+        let (begun, until) = self.times(state, wait);
         let engine = &mut state.engine;
         if engine.has_result(wait.group, wait.number) {
             let since = engine.parted().max(*wait.done.get_or_insert_with(Instant::now));
@@ -143,15 +148,16 @@ impl Shared {
             engine.ask();
         }
         let apart_since = engine.apart_since(wait.group);
-        let is_lost = apart_since.is_some_and(|at| at.max(wait.begun).elapsed() >= self.deadline);
-        let is_late = engine.clock(wait.group) >= wait.until || is_lost;
+        let is_lost = apart_since.is_some_and(|at| at.max(begun).elapsed() >= self.deadline);
+        let is_late = engine.clock(wait.group) >= until || is_lost;
         let Ok(calls) = engine.calls(wait.group) else { return Some(None) };
         if !is_late && !calls.is_spent() {
             return None;
         }
         let verdict = calls.take_result(wait.number);
         if verdict.is_none() {
-            calls.give_up();
+            calls.forget(wait.number);
+            engine.give_up(wait.group);
         }
         Some(verdict)
     }
@@ -161,7 +167,8 @@ impl Shared {
         mut state: MutexGuard<'a, State>,
         wait: &mut Wait,
     ) -> (MutexGuard<'a, State>, Option<Verdict<Data>>) {
-        let mut pace = self.pace(wait.begun);
+        let (begun, until) = self.times(&state, wait);
+        let mut pace = self.pace(begun);
         loop {
             if let Some(verdict) = self.look(&mut state, wait) {
                 return (state, verdict);
@@ -185,7 +192,7 @@ impl Shared {
             if wait.done.is_none() && state.engine.has_result(wait.group, wait.number) {
                 continue;
             }
-            let left = wait.until.saturating_sub(state.engine.clock(wait.group));
+            let left = until.saturating_sub(state.engine.clock(wait.group));
             let due = state.engine.next_due().unwrap_or(self.sleep).min(left).min(self.sleep);
             let due = if is_apart { due.min(SEEK_STEP) } else { due };
             let limit = if state.callers > 1 || !is_working { due.min(PAUSE) } else { due };

@@ -5,6 +5,7 @@
 //! threads. Between calls the library's own thread does it: who is asked whether it lives has to
 //! answer while its program computes. One thread drives at a time, under one lock.
 
+use crate::attend;
 use crate::carrier::Carrier;
 use crate::comm::Comm;
 use crate::engine::{Engine, Rules};
@@ -15,7 +16,6 @@ use crate::parting::Seeker;
 use crate::progress::Progress;
 use fermata_ftcoll::Rank;
 use fermata_ftcoll::ftco::Timeouts;
-use rustix::event::{EventfdFlags, eventfd};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -151,7 +151,7 @@ pub(crate) struct State {
     /// Threads in calls.
     pub callers: usize,
     pub is_driven: bool,
-    is_closing: bool,
+    pub is_closing: bool,
 }
 
 /// What the threads of a process share.
@@ -159,7 +159,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     pub turn: Condvar,
     pub epoll: Arc<OwnedFd>,
-    bell: OwnedFd,
+    pub door: attend::Door,
     /// Who is asked and lives has answered by then.
     pub timeout: Duration,
     pub sleep: Duration,
@@ -190,10 +190,8 @@ impl World {
         size: Rank,
     ) -> Result<Self, JoinError> {
         let system = JoinError::at("starting");
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        let bell = bell.map_err(|error| system(error.into()))?;
-        net.hang(&bell).map_err(&system)?;
         let epoll = net.epoll();
+        let door = attend::Door::new(&epoll).map_err(&system)?;
         let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let timeouts = Timeouts {
             base: nanoseconds(options.timeout),
@@ -206,7 +204,7 @@ impl World {
             state: Mutex::new(state),
             turn: Condvar::new(),
             epoll,
-            bell,
+            door,
             timeout: options.timeout,
             sleep: options.sleep,
             deadline: options.deadline,
@@ -275,10 +273,9 @@ impl Drop for World {
     fn drop(&mut self) {
         self.shared.say_all(FAREWELL);
         self.shared.lock().is_closing = true;
-        // Written once, to a counter that is 0: it cannot fail.
-        let _ = rustix::io::write(&self.shared.bell, &1u64.to_ne_bytes());
+        self.shared.door.ring();
         if let Some(helper) = self.helper.take() {
-            // It ends when the bell rings; a panic in it has been printed.
+            // It ends now; a panic in it has been printed.
             let _ = helper.join();
         }
         self.shared.lock().engine.close();
@@ -305,31 +302,6 @@ impl Shared {
             }
             drop(state);
             net::wait(&self.epoll, Duration::from_millis(1));
-        }
-    }
-
-    /// What the library's own thread does: all that has to be done while nobody is in a call.
-    fn attend(&self) {
-        let mut limit = self.sleep;
-        loop {
-            net::wait(&self.epoll, limit);
-            let mut state = self.lock();
-            if state.is_closing {
-                return;
-            }
-            if state.callers > 0 {
-                drop(state);
-                std::thread::sleep(PAUSE);
-            } else {
-                // Without a descriptor to wait at nothing comes any more, and calls end by
-                // timeouts.
-                let is_working = state.engine.progress().is_ok();
-                limit = state.engine.next_due().unwrap_or(self.sleep).min(self.sleep);
-                drop(state);
-                if !is_working {
-                    std::thread::sleep(PAUSE);
-                }
-            }
         }
     }
 }

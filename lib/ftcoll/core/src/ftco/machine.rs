@@ -437,6 +437,8 @@ fn look_at(
     if watch.is_asked {
         silent.push(rank);
     } else {
+        // However late it is asked, it has half the limit to answer.
+        watch.since = watch.since.max(now.saturating_sub(limit / 2));
         watch.is_asked = true;
         asked.push((rank, wanted));
     }

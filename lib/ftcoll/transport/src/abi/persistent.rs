@@ -9,6 +9,7 @@ use crate::error::CallError;
 use crate::pending::Pending;
 use crate::value::Kind;
 use std::ffi::{c_int, c_void};
+use std::slice::from_raw_parts;
 
 enum What {
     Barrier,
@@ -40,8 +41,11 @@ impl CCall {
     /// # Safety
     /// Nothing else refers to the caller's buffer meanwhile.
     unsafe fn sent<'a>(&self) -> &'a [u8] {
+        if self.length == 0 {
+            return &[];
+        }
         // SAFETY: `make` has seen that there is a buffer, and the caller has said how long it is.
-        unsafe { bytes(self.send.cast_mut(), self.length) }
+        unsafe { from_raw_parts(self.send.cast(), self.length) }
     }
 
     /// # Safety

@@ -2,7 +2,8 @@
 //! Calls that are begun, and waited for later.
 
 use super::{calm, int, job, mixed_job, options, sum};
-use ftcoll::{CallError, Comm, Ended, Options, Pending, Rank, World};
+use ftcoll::{CallError, Combine, Comm, Ended, Options, Pending, Rank, UserOp, World};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
@@ -138,6 +139,74 @@ fn a_call_that_is_begun_survives_a_death() {
             world.leave().unwrap();
         });
     }
+}
+
+/// Nobody is in a call meanwhile.
+#[test]
+fn silence_is_noticed_of_a_call_that_nobody_waits_for() {
+    let timeout = Duration::from_millis(500);
+    let options = Options { timeout, heeds_closing: false, ..options() };
+    job(2, options, move |world| {
+        let (comm, other) = (world.comm(), world.comm());
+        if world.rank() == 1 {
+            other.barrier().unwrap();
+            return;
+        }
+        let mut pending = begin_sum(&comm, 1);
+        other.barrier().unwrap();
+        thread::sleep(4 * timeout);
+        let mut buffer = [0; 8];
+        assert_eq!(pending.test(&mut buffer), Ok(Some(Ended { missing: vec![1] })));
+        assert_eq!(int(&buffer), 1);
+    });
+}
+
+#[test]
+fn a_call_is_made_though_it_is_dropped_with_its_communicator() {
+    job(3, calm(), |world| {
+        let (comm, other) = (world.comm(), world.comm());
+        if world.rank() == 0 {
+            drop(begin_sum(&comm, 1));
+            drop(comm);
+        } else {
+            thread::sleep(Duration::from_millis(50));
+            let ended = Ended::default();
+            assert_eq!(int_of(begin_sum(&comm, 1)), (3, ended));
+        }
+        other.barrier().unwrap();
+        drop(other);
+        world.leave().unwrap();
+    });
+}
+
+/// What it is called with may be gone.
+#[test]
+fn an_operation_is_not_called_for_a_call_that_was_given_up() {
+    let (is_gone, both) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(2)));
+    let short = |rank: Rank| Options {
+        deadline: Duration::from_secs(if rank == 0 { 1 } else { 100 }),
+        ..calm()
+    };
+    mixed_job(2, short, move |world| {
+        let comm = world.comm();
+        let gone = Arc::clone(&is_gone);
+        let function = Arc::new(move |_: &[u8], _: &mut [u8]| {
+            assert!(!gone.load(Ordering::SeqCst));
+        });
+        let op = Combine::User(UserOp { element: 8, commutes: true, function });
+        if world.rank() == 0 {
+            let begun = [0, 1].map(|_| comm.begin_allreduce(&[0; 8], &op).unwrap());
+            let ended = begun.map(|pending| pending.wait(&mut [0; 8]).err());
+            assert_eq!(ended, [Some(CallError::Deadline); 2]);
+            is_gone.store(true, Ordering::SeqCst);
+            both.wait();
+        } else {
+            both.wait();
+            assert_eq!(comm.allreduce(&mut [0; 8], &op), Err(CallError::Mismatch));
+        }
+        // The library's own thread answers as long as both are here.
+        both.wait();
+    });
 }
 
 #[test]
