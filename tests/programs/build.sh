@@ -90,7 +90,7 @@ for mpi in openmpi mpich; do
     stale "$source" "$target" || stale lib/ftcoll/mpi/include/ftcoll_mpi.h "$target" || continue
     flags=()
     ! grep -q ftcoll_mpi.h "$source" || flags=(-Ibuild/include -L"$drop_in" -lftcoll_mpi
-      -Lbuild/lib/ftcoll -lftcoll -Wl,-rpath,"$PWD/$drop_in")
+      -Lbuild/lib/ftcoll -lftcoll -Wl,-rpath,"$PWD/$drop_in:$PWD/build/lib/ftcoll")
     compile "$target" mpicc.$mpi -std=gnu11 -O2 -g -Wall -Wextra "$source" "${flags[@]}" -lm
   done
 done
