@@ -12,7 +12,7 @@ use fermata_coordinator::Client;
 use fermata_launch::behind::Behind;
 use fermata_node::{Endpoint, LocalImages, Options};
 use fermata_storage::JobDir;
-use fermata_sysio::{Cores, Log, use_all_cores};
+use fermata_sysio::{Log, use_all_cores};
 use fermata_transport::{
     Connection, Secret, agreed_runtime_dir, connect_unix, is_waiting, remove_socket,
 };
@@ -225,10 +225,12 @@ fn serve(spec: &DaemonSpec) -> Result<()> {
     let _ = fermata_sysio::leave_session();
     fermata_sysio::FileLimit::raise();
     // A rank has started it, which its MPI may have bound to a processor.
-    let cores = spec.behind.service_cores.as_ref();
-    cores.map_or_else(use_all_cores, Cores::use_them).with_context(|| {
-        format!("--service-cores {}", cores.map_or(String::new(), Cores::to_string))
-    })?;
+    match &spec.behind.service_cores {
+        Some(cores) => {
+            cores.use_them().with_context(|| format!("--service-cores {cores}"))?;
+        }
+        None => use_all_cores().context("cannot use all processors")?,
+    }
     let endpoint = Endpoint {
         job: spec.job.clone(),
         addresses: spec.addresses.clone(),

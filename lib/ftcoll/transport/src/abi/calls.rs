@@ -72,23 +72,38 @@ pub(super) struct Task {
     pub element: usize,
 }
 
-pub(super) fn predefined(kind: c_int, op: c_int) -> Option<(Combine, usize)> {
-    let kind = u8::try_from(kind).ok().and_then(Kind::of)?;
-    let op = u8::try_from(op).ok().and_then(Op::of)?;
-    Some((Combine::Predefined(kind, op), kind.bytes()))
-}
-
-pub(super) fn user(op: Option<&CUserOp>) -> Option<(Combine, usize)> {
-    let op = op?;
-    let (function, element, context) = (op.function?, op.element_bytes, Context(op.context));
-    if element == 0 {
-        return None;
+impl Task {
+    pub(super) fn predefined(
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        kind: c_int,
+        op: c_int,
+    ) -> Option<Self> {
+        let kind = u8::try_from(kind).ok().and_then(Kind::of)?;
+        let op = u8::try_from(op).ok().and_then(Op::of)?;
+        let combine = Combine::Predefined(kind, op);
+        Some(Self { send, receive, count, combine, element: kind.bytes() })
     }
-    let function = Arc::new(move |ahead: &[u8], behind: &mut [u8]| {
-        let count = ahead.len() / element;
-        function(ahead.as_ptr().cast(), behind.as_mut_ptr().cast(), count, context.get());
-    });
-    Some((Combine::User(UserOp { element, commutes: op.commutes != 0, function }), element))
+
+    pub(super) fn user(
+        send: *const c_void,
+        receive: *mut c_void,
+        count: usize,
+        op: Option<&CUserOp>,
+    ) -> Option<Self> {
+        let op = op?;
+        let (function, element, context) = (op.function?, op.element_bytes, Context(op.context));
+        if element == 0 {
+            return None;
+        }
+        let function = Arc::new(move |ahead: &[u8], behind: &mut [u8]| {
+            let count = ahead.len() / element;
+            function(ahead.as_ptr().cast(), behind.as_mut_ptr().cast(), count, context.get());
+        });
+        let combine = Combine::User(UserOp { element, commutes: op.commutes != 0, function });
+        Some(Self { send, receive, count, combine, element })
+    }
 }
 
 /// Runs a reduction on a copy of what is sent, and puts the result where it belongs.
@@ -173,13 +188,7 @@ pub unsafe extern "C" fn ftc_reduce(
     root: i32,
     ended: Option<&mut CEnded>,
 ) -> c_int {
-    let task = predefined(kind, op).map(|(combine, element)| Task {
-        send,
-        receive,
-        count,
-        combine,
-        element,
-    });
+    let task = Task::predefined(send, receive, count, kind, op);
     // SAFETY: the caller's promise.
     unsafe { run(comm, task, Some(root), ended) }
 }
@@ -198,13 +207,7 @@ pub unsafe extern "C" fn ftc_allreduce(
     op: c_int,
     ended: Option<&mut CEnded>,
 ) -> c_int {
-    let task = predefined(kind, op).map(|(combine, element)| Task {
-        send,
-        receive,
-        count,
-        combine,
-        element,
-    });
+    let task = Task::predefined(send, receive, count, kind, op);
     // SAFETY: the caller's promise.
     unsafe { run(comm, task, None, ended) }
 }
@@ -223,7 +226,7 @@ pub unsafe extern "C" fn ftc_reduce_user(
     root: i32,
     ended: Option<&mut CEnded>,
 ) -> c_int {
-    let task = user(op).map(|(combine, element)| Task { send, receive, count, combine, element });
+    let task = Task::user(send, receive, count, op);
     // SAFETY: the caller's promise.
     unsafe { run(comm, task, Some(root), ended) }
 }
@@ -241,7 +244,7 @@ pub unsafe extern "C" fn ftc_allreduce_user(
     op: Option<&CUserOp>,
     ended: Option<&mut CEnded>,
 ) -> c_int {
-    let task = user(op).map(|(combine, element)| Task { send, receive, count, combine, element });
+    let task = Task::user(send, receive, count, op);
     // SAFETY: the caller's promise.
     unsafe { run(comm, task, None, ended) }
 }

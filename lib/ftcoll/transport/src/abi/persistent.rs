@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The persistent calls of `include/ftcoll.h`.
 
-use super::calls::{CEnded, CUserOp, Task, predefined, report, user};
+use super::calls::{CEnded, CUserOp, Task, report};
 use super::{OK, bytes, code, give, rank, refuse};
 use crate::Rank;
 use crate::comm::{Combine, Comm};
@@ -146,13 +146,7 @@ pub unsafe extern "C" fn ftc_reduce_init(
     root: i32,
     call: Option<&mut *mut CCall>,
 ) -> c_int {
-    let task = predefined(kind, op).map(|(combine, element)| Task {
-        send,
-        receive,
-        count,
-        combine,
-        element,
-    });
+    let task = Task::predefined(send, receive, count, kind, op);
     make(reduction(comm, task, Some(root)), call)
 }
 
@@ -170,13 +164,7 @@ pub unsafe extern "C" fn ftc_allreduce_init(
     op: c_int,
     call: Option<&mut *mut CCall>,
 ) -> c_int {
-    let task = predefined(kind, op).map(|(combine, element)| Task {
-        send,
-        receive,
-        count,
-        combine,
-        element,
-    });
+    let task = Task::predefined(send, receive, count, kind, op);
     make(reduction(comm, task, None), call)
 }
 
@@ -194,7 +182,7 @@ pub unsafe extern "C" fn ftc_reduce_user_init(
     root: i32,
     call: Option<&mut *mut CCall>,
 ) -> c_int {
-    let task = user(op).map(|(combine, element)| Task { send, receive, count, combine, element });
+    let task = Task::user(send, receive, count, op);
     make(reduction(comm, task, Some(root)), call)
 }
 
@@ -211,7 +199,7 @@ pub unsafe extern "C" fn ftc_allreduce_user_init(
     op: Option<&CUserOp>,
     call: Option<&mut *mut CCall>,
 ) -> c_int {
-    let task = user(op).map(|(combine, element)| Task { send, receive, count, combine, element });
+    let task = Task::user(send, receive, count, op);
     make(reduction(comm, task, None), call)
 }
 
